@@ -1,0 +1,241 @@
+//! The CPU backend: the reference that every other backend is compared with, and the one that is
+//! always there. Streams do their work at once, in the calling thread and rayon's pool.
+
+mod matvec;
+mod msm;
+mod ntt;
+mod quotient;
+
+use bytemuck::Pod;
+use zeroize::Zeroize;
+
+use super::{Backend, DeviceInfo, DeviceMatrix, Msm, Output, Quotient, Shared, Transform};
+use crate::Result;
+use crate::budget::{Budget, Lease, Reservation};
+use crate::curve::{Affine, Coordinate, Point};
+use crate::field::Fr;
+
+/// The host's cores and memory. The cores are those of rayon's current pool when it was opened.
+pub struct Cpu {
+    info: DeviceInfo,
+    budget: Budget,
+    threads: usize,
+}
+
+impl Cpu {
+    /// The CPU with all of the host's memory as its budget.
+    pub fn open() -> Self {
+        let system = sysinfo::System::new_with_specifics(
+            sysinfo::RefreshKind::nothing().with_memory(sysinfo::MemoryRefreshKind::everything()),
+        );
+        // A host that does not tell has no limit but its own.
+        let bytes = system.map_or(0, |system| system.total_memory());
+        Self::with_capacity(if bytes == 0 { u64::MAX } else { bytes })
+    }
+
+    /// The CPU with a budget of `capacity` bytes.
+    pub fn with_capacity(capacity: u64) -> Self {
+        let threads = rayon::current_num_threads();
+        let info = DeviceInfo {
+            backend: "cpu",
+            name: format!("{} ({threads} threads)", std::env::consts::ARCH),
+            memory_bytes: capacity,
+            max_buffer_bytes: capacity,
+        };
+        Self { info, budget: Budget::new(capacity), threads }
+    }
+}
+
+/// The sum of `scalars[i] bases[i]` on the host, for the few sums outside a proof's plan (public
+/// inputs of a verification).
+pub(crate) fn host_msm<F: Coordinate>(bases: &[Affine<F>], scalars: &[Fr]) -> Point<F> {
+    let threads = rayon::current_num_threads();
+    let words = msm::Plan::new::<F>(scalars.len(), threads).scratch_words();
+    msm::msm(bases, scalars, None, threads, &mut vec![0; words])
+}
+
+/// Host memory, charged to a lease. What this backend allocated is wiped when dropped; what it
+/// shares with the host is the host's to wipe.
+pub struct CpuBuffer<T: Pod> {
+    data: Data<T>,
+    _reservation: Reservation,
+}
+
+enum Data<T> {
+    Owned(Vec<T>),
+    Shared(Shared<T>),
+}
+
+impl<T: Pod> CpuBuffer<T> {
+    fn as_slice(&self) -> &[T] {
+        match &self.data {
+            Data::Owned(data) => data,
+            Data::Shared(data) => (**data).as_ref(),
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [T] {
+        match &mut self.data {
+            Data::Owned(data) => data,
+            Data::Shared(_) => unreachable!("adopted buffers are read-only (backends.md)"),
+        }
+    }
+}
+
+impl<T: Pod> Drop for CpuBuffer<T> {
+    fn drop(&mut self) {
+        if let Data::Owned(data) = &mut self.data {
+            bytemuck::cast_slice_mut::<T, u8>(data).zeroize();
+        }
+    }
+}
+
+impl<T: Pod + Send + Sync> super::Buffer<T> for CpuBuffer<T> {
+    fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+}
+
+/// A result that is already there.
+pub struct Ready<R>(R);
+
+impl<R: Send> super::Pending<R> for Ready<R> {
+    fn wait(self) -> Result<R> {
+        Ok(self.0)
+    }
+}
+
+impl Backend for Cpu {
+    type Buffer<T: Pod + Send + Sync> = CpuBuffer<T>;
+    type Stream = ();
+    type Pending<R: Send + 'static> = Ready<R>;
+
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    fn stream(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn join(&self, _waiter: &(), _on: &()) -> Result<()> {
+        Ok(())
+    }
+
+    fn alloc<T: Pod + Send + Sync>(
+        &self,
+        lease: &Lease,
+        label: &'static str,
+        len: usize,
+    ) -> Result<CpuBuffer<T>> {
+        let reservation = lease.reserve(label, (len * size_of::<T>()) as u64)?;
+        Ok(CpuBuffer { data: Data::Owned(bytemuck::zeroed_vec(len)), _reservation: reservation })
+    }
+
+    fn adopt<T: Pod + Send + Sync>(
+        &self,
+        _stream: &(),
+        lease: &Lease,
+        label: &'static str,
+        data: Shared<T>,
+    ) -> Result<CpuBuffer<T>> {
+        let reservation = lease.reserve(label, size_of_val((*data).as_ref()) as u64)?;
+        Ok(CpuBuffer { data: Data::Shared(data), _reservation: reservation })
+    }
+
+    fn upload<T: Pod + Send + Sync>(
+        &self,
+        _stream: &(),
+        source: &[T],
+        target: &mut CpuBuffer<T>,
+        at: usize,
+    ) -> Result<()> {
+        target.as_mut_slice()[at..at + source.len()].copy_from_slice(source);
+        Ok(())
+    }
+
+    fn download<T: Pod + Send + Sync>(
+        &self,
+        _stream: &(),
+        source: &CpuBuffer<T>,
+        at: usize,
+        target: &mut [T],
+    ) -> Result<()> {
+        target.copy_from_slice(&source.as_slice()[at..at + target.len()]);
+        Ok(())
+    }
+
+    fn matvec(
+        &self,
+        _stream: &(),
+        matrix: &DeviceMatrix<Self>,
+        x: &CpuBuffer<Fr>,
+        output: Output,
+        out: &mut CpuBuffer<Fr>,
+    ) -> Result<()> {
+        let rows = matvec::Rows {
+            start: matrix.row_start.as_slice(),
+            column: matrix.column.as_slice(),
+            coefficient: matrix.coefficient.as_slice(),
+            table: matrix.table.as_slice(),
+        };
+        matvec::matvec(&rows, x.as_slice(), output, out.as_mut_slice());
+        Ok(())
+    }
+
+    fn ntt(
+        &self,
+        _stream: &(),
+        transform: Transform,
+        table: &CpuBuffer<Fr>,
+        data: &mut CpuBuffer<Fr>,
+    ) -> Result<()> {
+        ntt::ntt(transform, table.as_slice(), data.as_mut_slice());
+        Ok(())
+    }
+
+    fn ntt_table(&self, _stream: &(), lease: &Lease, log_n: u32) -> Result<CpuBuffer<Fr>> {
+        let len = ntt::table_len(log_n);
+        let mut table = self.alloc(lease, "transform table", len)?;
+        ntt::fill_table(log_n, table.as_mut_slice());
+        Ok(table)
+    }
+
+    fn ntt_table_bytes(&self, log_n: u32) -> u64 {
+        (ntt::table_len(log_n) * Fr::BYTES) as u64
+    }
+
+    fn quotient(
+        &self,
+        _stream: &(),
+        step: Quotient,
+        accumulator: &mut CpuBuffer<Fr>,
+        operand: &CpuBuffer<Fr>,
+    ) -> Result<()> {
+        quotient::quotient(step, accumulator.as_mut_slice(), operand.as_slice());
+        Ok(())
+    }
+
+    fn msm<F: Coordinate>(
+        &self,
+        _stream: &(),
+        msm: Msm<'_, Self, F>,
+        scratch: &mut CpuBuffer<u64>,
+    ) -> Result<Ready<Point<F>>> {
+        Ok(Ready(msm::msm(
+            msm.bases.as_slice(),
+            &msm.scalars.as_slice()[msm.range],
+            msm.density.map(|density| density.as_slice()),
+            self.threads,
+            scratch.as_mut_slice(),
+        )))
+    }
+
+    fn msm_scratch<F: Coordinate>(&self, len: usize) -> u64 {
+        msm::Plan::new::<F>(len, self.threads).scratch_words() as u64 * 8
+    }
+}

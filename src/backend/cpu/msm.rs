@@ -1,0 +1,359 @@
+//! Pippenger's multi-scalar multiplication with affine buckets.
+//!
+//! Scalars are taken as +-s below 2^254 and cut into signed windows of c bits. For each window the points
+//! are sorted by digit and every bucket is summed as a balanced tree, all buckets' additions of one
+//! level sharing their inversions: an addition costs 5M + 1S and a small share of one
+//! inversion, against 8M + 2S in XYZZ coordinates. A tree needs no luck with the scalars: one value in
+//! all of them is one deep tree. Every addition is complete: infinity, P + P and P - P are told
+//! apart before the inversion.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytemuck::Pod;
+use rayon::prelude::*;
+
+use crate::curve::batch::{Adder, BATCH, booth_digit};
+use crate::curve::{Affine, Coordinate, Point};
+use crate::field::Fr;
+
+/// Bits of |s|: s or r - s is below r/2 < 2^254.
+const SCALAR_BITS: usize = 254;
+/// Set in the top limb of a scalar that stands for its negative.
+const NEGATIVE: u64 = 1 << 63;
+
+/// The shape of the work for at most `len` scalars, and the scratch it takes. Pure.
+pub(super) struct Plan {
+    len: usize,
+    lanes: usize,
+    /// The largest window that will be chosen: the best for `len` wide scalars.
+    max_window: u32,
+    point_words: usize,
+}
+
+impl Plan {
+    pub(super) fn new<F: Coordinate>(len: usize, threads: usize) -> Self {
+        let max_window = best_window(len, SCALAR_BITS, len, threads).0;
+        Self { len, lanes: threads, max_window, point_words: size_of::<Affine<F>>() / 8 }
+    }
+
+    /// Points that one lane sorts and sums at a time: enough that buckets fill (eight a bucket),
+    /// few enough that the trees stay near a core.
+    fn chunk(&self) -> usize {
+        (8 << (self.max_window - 1)).max(1 << 14).min(self.len)
+    }
+
+    /// 64-bit words for one lane: its buckets, its trees, the bucket boundaries, the sorted entries.
+    fn lane_words(&self) -> usize {
+        let (buckets, chunk) = (1 << (self.max_window - 1), self.chunk());
+        self.point_words * (buckets + chunk) + (buckets + 2).div_ceil(2) + chunk.div_ceil(2)
+    }
+
+    pub(super) fn scratch_words(&self) -> usize {
+        4 * self.len + self.lanes * self.lane_words()
+    }
+}
+
+/// The window for `len` scalars of at most `bits` bits, `wide` of which have more than a few, and
+/// the parts into which a window's points are split to keep `threads` threads busy.
+///
+/// The model counts additions: one a wide scalar and window, and 2.2 a bucket (the two of
+/// the running sums, whose inversions are shared by fewer).
+fn best_window(wide: usize, bits: usize, len: usize, threads: usize) -> (u32, usize) {
+    let cost = |c: u32| {
+        let windows = bits / c as usize + 1;
+        let parts = (2 * threads).div_ceil(windows).min(len.div_ceil(1 << 12)).max(1);
+        let buckets = parts as f64 * 2.2 * (1u64 << (c - 1)) as f64;
+        (windows as f64 * (wide as f64 + buckets), c, parts)
+    };
+    // 17 bits: 65536 buckets of 96 or 192 bytes are as much as a lane can keep near its core.
+    let (_, c, parts) =
+        (2..=17).map(cost).min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 2, 1));
+    (c, parts)
+}
+
+/// The sum of `scalars[i] bases[k]` over the set bits i of `density`, k counting them.
+pub(super) fn msm<F: Coordinate>(
+    bases: &[Affine<F>],
+    scalars: &[Fr],
+    density: Option<&[u64]>,
+    threads: usize,
+    scratch: &mut [u64],
+) -> Point<F> {
+    if bases.is_empty() {
+        return Point::INFINITY;
+    }
+    let plan = Plan::new::<F>(scalars.len(), threads);
+    let (signed, lanes) = scratch.split_at_mut(4 * scalars.len());
+    let signed = &mut bytemuck::cast_slice_mut::<u64, [u64; 4]>(signed)[..bases.len()];
+    gather(bases, scalars, density, signed);
+
+    let stats = signed.par_chunks(1 << 12).map(Stats::of).reduce(Stats::default, Stats::merge);
+    if stats.bits == 0 {
+        return Point::INFINITY;
+    }
+    let (c, parts) = best_window(stats.wide, stats.bits, bases.len(), threads);
+    let c = c.min(plan.max_window);
+    let windows = stats.bits / c as usize + 1;
+
+    // One task a window and part, taken in turn by the lanes, each with its own scratch.
+    let signed = &*signed;
+    let part_len = bases.len().div_ceil(parts);
+    let tasks = windows * parts;
+    let next = AtomicUsize::new(0);
+    let mut sums: Vec<(usize, Point<F>)> = lanes
+        .par_chunks_exact_mut(plan.lane_words())
+        .take(plan.lanes)
+        .flat_map_iter(|scratch| {
+            let mut lane = Lane::<F>::new(&plan, c, scratch);
+            let mut sums = Vec::new();
+            loop {
+                let task = next.fetch_add(1, Ordering::Relaxed);
+                if task >= tasks {
+                    return sums;
+                }
+                let (window, part) = (task / parts, task % parts);
+                let range =
+                    (part * part_len).min(bases.len())..((part + 1) * part_len).min(bases.len());
+                sums.push((window, lane.window_sum(&bases[range.clone()], &signed[range], window)));
+            }
+        })
+        .collect();
+
+    sums.sort_by_key(|(window, _)| *window);
+    (0..windows).rev().fold(Point::INFINITY, |total, window| {
+        let shifted = (0..c).fold(total, |total, _| total.double());
+        let of_window = sums.iter().filter(|(w, _)| *w == window);
+        of_window.fold(shifted, |total, (_, sum)| total + *sum)
+    })
+}
+
+/// Writes |s| and its sign for every base, in the order of the bases; 0 for a base at infinity.
+fn gather<F: Coordinate>(
+    bases: &[Affine<F>],
+    scalars: &[Fr],
+    density: Option<&[u64]>,
+    out: &mut [[u64; 4]],
+) {
+    let Some(density) = density else {
+        let each = out.par_iter_mut().zip(scalars).zip(bases).with_min_len(1 << 10);
+        return each.for_each(|((out, scalar), base)| *out = signed_scalar(scalar, base));
+    };
+    // Each block of density words owns the run of bases that its set bits stand for.
+    const WORDS: usize = 1 << 6;
+    let (mut out, mut bases) = (out, bases);
+    let mut blocks = Vec::with_capacity(density.len().div_ceil(WORDS));
+    for words in density.chunks(WORDS) {
+        let ones = words.iter().map(|word| word.count_ones() as usize).sum();
+        let (these_out, rest_out) = out.split_at_mut(ones);
+        let (these, rest) = bases.split_at(ones);
+        blocks.push((words, these_out, these));
+        (out, bases) = (rest_out, rest);
+    }
+    blocks.into_par_iter().zip(scalars.par_chunks(64 * WORDS)).for_each(
+        |((words, out, bases), scalars)| {
+            let set = (0..scalars.len()).filter(|i| words[i / 64] >> (i % 64) & 1 == 1);
+            for ((out, base), i) in out.iter_mut().zip(bases).zip(set) {
+                *out = signed_scalar(&scalars[i], base);
+            }
+        },
+    );
+}
+
+fn signed_scalar<F: Coordinate>(scalar: &Fr, base: &Affine<F>) -> [u64; 4] {
+    if base.is_infinity() {
+        return [0; 4];
+    }
+    let positive = scalar.to_canonical_limbs();
+    if positive[3] <= Fr::MODULUS[3] / 2 {
+        // below 2^254, if not below r/2
+        return positive;
+    }
+    let mut negative = (-*scalar).to_canonical_limbs();
+    negative[3] |= NEGATIVE;
+    negative
+}
+
+/// What decides the window.
+#[derive(Clone, Copy, Default)]
+struct Stats {
+    /// Scalars of more than 16 bits: those that cost an addition in most windows.
+    wide: usize,
+    /// Bits of the widest.
+    bits: usize,
+}
+
+impl Stats {
+    fn of(scalars: &[[u64; 4]]) -> Self {
+        scalars.iter().fold(Self::default(), |stats, s| {
+            let limbs = [s[0], s[1], s[2], s[3] & !NEGATIVE];
+            let top = limbs.iter().rposition(|limb| *limb != 0);
+            let bits = top.map_or(0, |i| 64 * (i + 1) - limbs[i].leading_zeros() as usize);
+            stats.merge(Self { wide: (bits > 16) as usize, bits })
+        })
+    }
+
+    fn merge(self, other: Self) -> Self {
+        Self { wide: self.wide + other.wide, bits: self.bits.max(other.bits) }
+    }
+}
+
+/// The digit of a scalar with its sign in the top bit.
+fn digit(scalar: &[u64; 4], window: usize, c: u32) -> i32 {
+    let magnitude = [scalar[0], scalar[1], scalar[2], scalar[3] & !NEGATIVE];
+    let digit = booth_digit(&magnitude, window, c);
+    if scalar[3] & NEGATIVE == 0 { digit } else { -digit }
+}
+
+/// One worker's scratch, and the window sums it computes in it.
+struct Lane<'a, F> {
+    c: u32,
+    buckets: &'a mut [Affine<F>],
+    tree: &'a mut [Affine<F>],
+    /// After a sort, entries of digit d are `start[d - 1]..start[d]`.
+    start: &'a mut [u32],
+    /// Index of a base, doubled, plus 1 for its negative.
+    entries: &'a mut [u32],
+    adder: Adder<F>,
+}
+
+/// The first `len` values of `T` that `words` holds, and what is behind them.
+fn carve<'a, T: Pod>(words: &mut &'a mut [u64], len: usize) -> &'a mut [T] {
+    let (head, tail) = std::mem::take(words).split_at_mut((len * size_of::<T>()).div_ceil(8));
+    *words = tail;
+    &mut bytemuck::cast_slice_mut(head)[..len]
+}
+
+impl<'a, F: Coordinate> Lane<'a, F> {
+    fn new(plan: &Plan, c: u32, mut scratch: &'a mut [u64]) -> Self {
+        let buckets = 1 << (c - 1);
+        Self {
+            c,
+            buckets: carve(&mut scratch, buckets),
+            tree: carve(&mut scratch, plan.chunk()),
+            start: carve(&mut scratch, buckets + 2),
+            entries: carve(&mut scratch, plan.chunk()),
+            adder: Adder::new(),
+        }
+    }
+
+    /// The sum of digit times base over one window.
+    fn window_sum(&mut self, bases: &[Affine<F>], scalars: &[[u64; 4]], window: usize) -> Point<F> {
+        self.buckets.fill(Affine::INFINITY);
+        let chunk = self.tree.len();
+        for (bases, scalars) in bases.chunks(chunk).zip(scalars.chunks(chunk)) {
+            self.sort(scalars, window);
+            self.sum_buckets(bases);
+        }
+        self.reduce()
+    }
+
+    /// Counting sort of a chunk's non-zero digits.
+    fn sort(&mut self, scalars: &[[u64; 4]], window: usize) {
+        self.start.fill(0);
+        // Counts stand two places up, so that after the prefix sum `start[d]` is the first free
+        // place of digit d, and after the second pass its end.
+        for scalar in scalars {
+            let digit = digit(scalar, window, self.c).unsigned_abs() as usize;
+            if digit != 0 {
+                self.start[digit + 1] += 1;
+            }
+        }
+        for i in 1..self.start.len() {
+            self.start[i] += self.start[i - 1];
+        }
+        for (i, scalar) in scalars.iter().enumerate() {
+            let digit = digit(scalar, window, self.c);
+            if digit != 0 {
+                let place = &mut self.start[digit.unsigned_abs() as usize];
+                self.entries[*place as usize] = (i as u32) << 1 | (digit < 0) as u32;
+                *place += 1;
+            }
+        }
+    }
+
+    /// Adds the sorted entries to their buckets: each bucket's points are paired level by level.
+    fn sum_buckets(&mut self, bases: &[Affine<F>]) {
+        let Self { buckets, tree, start, entries, adder, .. } = self;
+        let point = |entry: u32| {
+            let base = bases[(entry >> 1) as usize];
+            if entry & 1 == 0 { base } else { base.neg() }
+        };
+        // First level: from the bases into the tree. Sums are written at or before the places of
+        // their summands, so one array serves all levels, though a batch writes late.
+        let mut longest = 0;
+        let mut end = 0;
+        let mut first = 0;
+        for boundary in start[1..=buckets.len()].iter_mut() {
+            let run = &entries[first..*boundary as usize];
+            first = *boundary as usize;
+            let (pairs, odd) = run.as_chunks::<2>();
+            for [a, b] in pairs {
+                adder.push(point(*a), point(*b), end, tree);
+                end += 1;
+            }
+            if let [last] = odd {
+                tree[end] = point(*last);
+                end += 1;
+            }
+            longest = longest.max(run.len().div_ceil(2));
+            *boundary = end as u32;
+        }
+        adder.flush(tree);
+        while longest > 1 {
+            let (mut end, mut first) = (0, 0);
+            for boundary in start[1..=buckets.len()].iter_mut() {
+                let run = first..*boundary as usize;
+                first = run.end;
+                for i in (run.start..run.end.saturating_sub(1)).step_by(2) {
+                    adder.push(tree[i], tree[i + 1], end, tree);
+                    end += 1;
+                }
+                if run.len() % 2 == 1 {
+                    tree[end] = tree[run.end - 1];
+                    end += 1;
+                }
+                *boundary = end as u32;
+            }
+            adder.flush(tree);
+            longest = longest.div_ceil(2);
+        }
+        // What is left of a bucket is one point, if any.
+        let mut first = 0;
+        for (i, boundary) in start[1..=buckets.len()].iter().enumerate() {
+            if first < *boundary as usize {
+                adder.push(buckets[i], tree[first], i, buckets);
+            }
+            first = *boundary as usize;
+        }
+        adder.flush(buckets);
+    }
+
+    /// The sum of (i + 1) `buckets[i]`.
+    ///
+    /// The buckets are cut into segments of L whose running sums R and sums of running sums T go
+    /// in step, one batch of additions for all: bucket L s + j weighs L s + (j + 1), so the
+    /// whole is the sum of T_s + L s R_s.
+    fn reduce(&mut self) -> Point<F> {
+        let segments = self.buckets.len().min(BATCH / 2);
+        let length = self.buckets.len() / segments;
+        let sums = &mut vec![Affine::INFINITY; 2 * segments][..];
+        for j in (0..length).rev() {
+            for s in 0..segments {
+                // T takes R as it was one step ago, so that both additions go in one batch.
+                self.adder.push(sums[segments + s], sums[s], segments + s, sums);
+                self.adder.push(sums[s], self.buckets[s * length + j], s, sums);
+            }
+            self.adder.flush(sums);
+        }
+        let (running, weighted) = sums.split_at(segments);
+        let mut suffix = Point::INFINITY;
+        let mut by_segment = Point::INFINITY;
+        for r in running[1..].iter().rev() {
+            suffix = suffix + *r;
+            by_segment = by_segment + suffix;
+        }
+        let shifted = (0..length.ilog2()).fold(by_segment, |point, _| point.double());
+        // R once more: T was one step behind.
+        running.iter().chain(weighted).fold(shifted, |total, point| total + *point)
+    }
+}

@@ -1,0 +1,122 @@
+//! Errors, by what the caller can do about them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong. [`Error::exit_code`] groups the variants as the command line does.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A key, witness, proof or other input is not what it must be: get another one.
+    #[error(transparent)]
+    Invalid(#[from] Box<Invalid>),
+    /// The witness does not satisfy the circuit.
+    #[error("the witness does not satisfy the circuit: {0}")]
+    Unsatisfied(String),
+    /// A proof was made but did not verify; nothing was returned.
+    #[error("the new proof does not verify, so it was thrown away: {0}")]
+    SelfVerify(String),
+    /// Arguments that do not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// No device for a backend, and why.
+    #[error("no device for the backend {backend}: {reason}")]
+    NoDevice {
+        /// The backend's name.
+        backend: String,
+        /// Why it has none.
+        reason: String,
+    },
+    /// A lease or budget is too small: plan smaller, or wait.
+    #[error("out of memory for {label}: need {need} bytes, {left} left")]
+    OutOfMemory {
+        /// What the memory was for, in the paper's names.
+        label: String,
+        /// The bytes asked for.
+        need: u64,
+        /// The bytes that were left.
+        left: u64,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The operating system gave no random numbers.
+    #[error("no random numbers from the operating system: {0}")]
+    Entropy(String),
+}
+
+/// An input that is not what it must be.
+#[derive(Debug)]
+pub struct Invalid {
+    /// The file, if it came from one.
+    pub path: Option<PathBuf>,
+    /// The place: section, field, index, offset.
+    pub place: String,
+    /// What stands there.
+    pub found: String,
+    /// What had to stand there.
+    pub expected: String,
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        write!(f, "{}: found {}, expected {}", self.place, self.found, self.expected)
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+impl Error {
+    /// An [`Invalid`] without a file; [`Error::in_file`] adds it.
+    pub fn invalid(
+        place: impl Into<String>,
+        found: impl fmt::Display,
+        expected: impl fmt::Display,
+    ) -> Self {
+        Self::Invalid(Box::new(Invalid {
+            path: None,
+            place: place.into(),
+            found: found.to_string(),
+            expected: expected.to_string(),
+        }))
+    }
+
+    /// Names the file of an [`Error::Invalid`] that has none yet; leaves every other error as it is.
+    pub fn in_file(mut self, path: &Path) -> Self {
+        if let Self::Invalid(invalid) = &mut self {
+            invalid.path.get_or_insert_with(|| path.to_owned());
+        }
+        self
+    }
+
+    /// An [`Error::Io`] at `path`; for `map_err`.
+    pub fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
+        |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    /// The command line's exit code: 1 the proof or an input is invalid, 2 usage (a file that does
+    /// not exist among them), 3 the machine failed.
+    pub fn exit_code(&self) -> u8 {
+        use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+        match self {
+            Self::Invalid(_) | Self::Unsatisfied(_) | Self::SelfVerify(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Io { source, .. } => match source.kind() {
+                NotFound | IsADirectory | NotADirectory => 2,
+                _ => 3,
+            },
+            Self::NoDevice { .. } | Self::OutOfMemory { .. } | Self::Entropy(_) => 3,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The file formats of other people's tools, each with a strict reader: structure, lengths against
+//! the file, index ranges and canonical numbers are checked before anything is allocated from them.
+//!
+//! A reader works on a [`Source`], so that a file is read piece by piece (a key's file never stands
+//! in memory beside the key) and tests and fuzzers can read from bytes.
+
+pub mod bellman;
+pub mod iden3;
+pub mod json;
+pub(crate) mod points;
+pub mod r1cs;
+pub mod source;
+pub mod wtns;
+pub mod zkey;
+
+pub use source::{Cursor, FileSource, Source};
+
+use crate::{Error, Result};
+
+/// Told how far a long load or check is; the command line draws it.
+pub trait Progress: Sync {
+    /// A stage called `what` of `total` steps begins.
+    fn begin(&self, what: &str, total: u64);
+    /// `steps` more steps of the current stage are done.
+    fn advance(&self, steps: u64);
+}
+
+/// Shows nothing.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&self, _what: &str, _total: u64) {}
+    fn advance(&self, _steps: u64) {}
+}
+
+/// `count` items of `bytes` bytes must be exactly the `have` bytes at `place`.
+pub(crate) fn expect_length(
+    place: &str,
+    have: u64,
+    count: u64,
+    bytes: u64,
+    what: &str,
+) -> Result<()> {
+    let need = u128::from(count) * u128::from(bytes);
+    if u128::from(have) == need {
+        return Ok(());
+    }
+    Err(Error::invalid(place, format!("{have} bytes"), format!("{need} bytes ({count} {what})")))
+}

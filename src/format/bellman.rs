@@ -1,0 +1,239 @@
+//! bellman's and bellperson's files: `.params`, `.vk`, and proofs of 192 bytes.
+//!
+//! No header, no curve, no checksum. Points are Zcash uncompressed (big-endian, canonical), counts are u32
+//! big-endian: alpha1 beta1 beta2 gamma2 delta1 delta2, IC; then, in `.params`, H, L, A, B1, B2. Infinity stands nowhere.
+
+use std::sync::Arc;
+
+use super::Source;
+use super::points::{Encoding, Reading, encode, for_each_point, point_bytes, read_point};
+use super::zkey::Options;
+use crate::backend::bit_reverse;
+use crate::curve::{Affine, Coordinate, G1Affine};
+use crate::field::{Fp, Fp2};
+use crate::key::{Basis, ProvingKey, Query, VerifyingKey, log_domain};
+use crate::{Error, Result};
+
+/// A `.vk` file: what verifies, and the two points of G1 that only a prover uses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BellmanVerifyingKey {
+    /// What verifies.
+    pub vk: VerifyingKey,
+    /// beta in G1.
+    pub beta_g1: G1Affine,
+    /// delta in G1.
+    pub delta_g1: G1Affine,
+}
+
+/// Reads the six points and IC at the start of `source`; also returns the offset behind them.
+fn read_vk_at_start<S: Source + ?Sized>(source: &S) -> Result<(BellmanVerifyingKey, u64)> {
+    let [g1, g2] = [point_bytes::<Fp>(), point_bytes::<Fp2>()];
+    let head = 3 * g1 + 3 * g2;
+    if source.len() < head {
+        return Err(Error::invalid(
+            "the file",
+            format!("{} bytes", source.len()),
+            format!("at least the {head} bytes of six points"),
+        ));
+    }
+    let reading = Reading {
+        encoding: Encoding::Zcash,
+        check: true,
+        infinity: false,
+        progress: &super::Silent,
+    };
+    let point_g1 = |name: &str, offset| read_point(source, name, offset, reading);
+    let point_g2 = |name: &str, offset| read_point(source, name, offset, reading);
+    let (alpha_g1, beta_g1) = (point_g1("alpha1", 0)?, point_g1("beta1", g1)?);
+    let (beta_g2, gamma_g2) = (point_g2("beta2", 2 * g1)?, point_g2("gamma2", 2 * g1 + g2)?);
+    let (delta_g1, delta_g2) =
+        (point_g1("delta1", 2 * g1 + 2 * g2)?, point_g2("delta2", 3 * g1 + 2 * g2)?);
+    let section = Section::<Fp>::find(source, "IC", head)?;
+    if section.count == 0 {
+        return Err(Error::invalid("IC", "no points", "at least that of the constant 1"));
+    }
+    let ic = section.read(source, reading)?;
+    let vk = VerifyingKey { alpha_g1, beta_g2, gamma_g2, delta_g2, ic };
+    Ok((BellmanVerifyingKey { vk, beta_g1, delta_g1 }, section.end()))
+}
+
+/// Reads a `.vk` file. All of its points are checked to be on the curve and of order r.
+pub fn read_vk<S: Source + ?Sized>(source: &S) -> Result<BellmanVerifyingKey> {
+    let (vk, end) = read_vk_at_start(source)?;
+    if end != source.len() {
+        return Err(Error::invalid(
+            format!("offset {end}, behind IC"),
+            format!("{} more bytes", source.len() - end),
+            "the end of the file",
+        ));
+    }
+    Ok(vk)
+}
+
+/// The bytes of a `.vk` file.
+pub fn write_vk(key: &BellmanVerifyingKey) -> Vec<u8> {
+    let mut out = Vec::new();
+    let vk = &key.vk;
+    encode(&vk.alpha_g1, Encoding::Zcash, &mut out);
+    encode(&key.beta_g1, Encoding::Zcash, &mut out);
+    encode(&vk.beta_g2, Encoding::Zcash, &mut out);
+    encode(&vk.gamma_g2, Encoding::Zcash, &mut out);
+    encode(&key.delta_g1, Encoding::Zcash, &mut out);
+    encode(&vk.delta_g2, Encoding::Zcash, &mut out);
+    out.extend((vk.ic.len() as u32).to_be_bytes());
+    vk.ic.iter().for_each(|point| encode(point, Encoding::Zcash, &mut out));
+    out
+}
+
+/// The lengths of a `.params` file's sections.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// IC: the constant 1 and the public inputs.
+    pub inputs: usize,
+    /// H: the domain's size minus 1.
+    pub h: usize,
+    /// L: the private variables.
+    pub l: usize,
+    /// A.
+    pub a: usize,
+    /// B in G1 and in G2.
+    pub b: usize,
+    /// The domain's size is 2^log_n.
+    pub log_n: u32,
+}
+
+/// A `.params` file whose sections were found to fit the file and one another.
+pub struct Params<'a, S: ?Sized> {
+    source: &'a S,
+    /// The verifying key, all points checked.
+    pub vk: BellmanVerifyingKey,
+    /// The lengths.
+    pub shape: Shape,
+    h: Section<Fp>,
+    l: Section<Fp>,
+    a: Section<Fp>,
+    b_g1: Section<Fp>,
+    b_g2: Section<Fp2>,
+}
+
+impl<'a, S: Source + ?Sized> Params<'a, S> {
+    /// Reads the verifying key and checks every section's length against the file.
+    pub fn open(source: &'a S) -> Result<Self> {
+        let (vk, end) = read_vk_at_start(source)?;
+        let h = Section::find(source, "H", end)?;
+        let l = Section::find(source, "L", h.end())?;
+        let a = Section::find(source, "A", l.end())?;
+        let b_g1 = Section::find(source, "B1", a.end())?;
+        let b_g2 = Section::<Fp2>::find(source, "B2", b_g1.end())?;
+        if b_g2.end() != source.len() {
+            let end = b_g2.end();
+            return Err(Error::invalid(
+                format!("offset {end}, behind B2"),
+                format!("{} more bytes", source.len() - end),
+                "the end of the file",
+            ));
+        }
+        let inputs = vk.vk.ic.len();
+        let log_n = log_domain("H, number of points plus 1 (the domain)", h.count as u64 + 1)?;
+        if !(inputs..=inputs + l.count).contains(&a.count) {
+            return Err(Error::invalid(
+                "A, number of points",
+                a.count,
+                format!("{inputs} (the inputs) to {} (all variables)", inputs + l.count),
+            ));
+        }
+        if b_g1.count != b_g2.count || b_g1.count > inputs + l.count {
+            let found = format!("{} in G1 and {} in G2", b_g1.count, b_g2.count);
+            return Err(Error::invalid(
+                "B, number of points",
+                found,
+                format!("the same, at most {}", inputs + l.count),
+            ));
+        }
+        let shape = Shape { inputs, h: h.count, l: l.count, a: a.count, b: b_g1.count, log_n };
+        Ok(Self { source, vk, shape, h, l, a, b_g1, b_g2 })
+    }
+
+    /// Reads the whole key. H is put in bit-reversed order, as [`ProvingKey::h`] says.
+    pub fn read(&self, options: Options<'_>) -> Result<ProvingKey> {
+        let shape = self.shape;
+        options
+            .progress
+            .begin("reading the key", (shape.h + shape.l + shape.a + 2 * shape.b) as u64);
+        let reading = Reading {
+            encoding: Encoding::Zcash,
+            check: options.check_points,
+            infinity: false,
+            progress: options.progress,
+        };
+        let mut h = vec![Affine::INFINITY; shape.h];
+        // The last coefficient, whose index is all ones, would stand last: leaving it out moves no other.
+        self.h.for_each(self.source, reading, |j, point| h[bit_reverse(j, shape.log_n)] = point)?;
+        let query = |points| Query { points: Arc::new(points), density: None };
+        let everyone = crate::key::Density::from_bits(std::iter::repeat_n(true, shape.l));
+        Ok(ProvingKey {
+            log_n: shape.log_n,
+            inputs: shape.inputs,
+            variables: shape.inputs + shape.l,
+            basis: Basis::Coefficients,
+            vk: self.vk.vk.clone(),
+            beta_g1: self.vk.beta_g1,
+            delta_g1: self.vk.delta_g1,
+            a: query(self.a.read(self.source, reading)?),
+            b_g1: query(self.b_g1.read(self.source, reading)?),
+            b_g2: Query { points: Arc::new(self.b_g2.read(self.source, reading)?), density: None },
+            l: Query {
+                points: Arc::new(self.l.read(self.source, reading)?),
+                density: Some(everyone),
+            },
+            h: Arc::new(h),
+            matrices: None,
+        })
+    }
+}
+
+/// A counted array of points in the file.
+struct Section<F> {
+    name: &'static str,
+    start: u64,
+    count: usize,
+    coordinate: std::marker::PhantomData<F>,
+}
+
+impl<F: Coordinate> Section<F> {
+    /// The section whose count stands at `offset`.
+    fn find<S: Source + ?Sized>(source: &S, name: &'static str, offset: u64) -> Result<Self> {
+        let mut cursor = super::Cursor::new(source, name, offset, source.len().min(offset + 4));
+        let count = u32::from_be_bytes(cursor.bytes("number of points")?);
+        let start = offset + 4;
+        let left = source.len() - start;
+        if u64::from(count) * point_bytes::<F>() > left {
+            let place = format!("{name}, offset {offset}, number of points");
+            return Err(Error::invalid(
+                place,
+                count,
+                format!("at most {} in the remaining {left} bytes", left / point_bytes::<F>()),
+            ));
+        }
+        Ok(Self { name, start, count: count as usize, coordinate: std::marker::PhantomData })
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.count as u64 * point_bytes::<F>()
+    }
+
+    fn for_each<S: Source + ?Sized>(
+        &self,
+        source: &S,
+        reading: Reading<'_>,
+        sink: impl FnMut(usize, Affine<F>),
+    ) -> Result<()> {
+        for_each_point(source, self.name, self.start, self.count, reading, sink)
+    }
+
+    fn read<S: Source + ?Sized>(&self, source: &S, reading: Reading<'_>) -> Result<Vec<Affine<F>>> {
+        let mut points = Vec::with_capacity(self.count);
+        self.for_each(source, reading, |_, point| points.push(point))?;
+        Ok(points)
+    }
+}

@@ -1,0 +1,192 @@
+//! `.r1cs`, version 1: section 1 the header, section 2 the constraints, each three linear combinations A, B, C of u32
+//! term count and terms (u32 wire, 32 bytes canonical little-endian); A w * B w = C w.
+
+use super::iden3::{Container, Section, expect_r};
+use super::points::fr_limbs;
+use super::{Cursor, Source};
+use crate::field::{Field, Fr};
+use crate::{Error, Result};
+
+/// Counts of the header.
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    /// Wires, the constant 1 included.
+    pub wires: u32,
+    /// Public outputs.
+    pub public_outputs: u32,
+    /// Public inputs.
+    pub public_inputs: u32,
+    /// Private inputs.
+    pub private_inputs: u32,
+    /// Labels of the symbol file.
+    pub labels: u64,
+    /// Constraints.
+    pub constraints: u32,
+}
+
+impl Header {
+    /// Outputs and public inputs: wires 1 to this.
+    pub fn public(&self) -> u32 {
+        self.public_outputs + self.public_inputs
+    }
+}
+
+/// One term of a linear combination.
+#[derive(Clone, Copy, Debug)]
+pub struct Term {
+    /// The wire, below [`Header::wires`].
+    pub wire: u32,
+    /// Its coefficient.
+    pub coefficient: Fr,
+}
+
+/// A constraint system in a file; the constraints are read when asked for.
+pub struct R1cs<'a, S: ?Sized> {
+    file: Container<'a, S>,
+    constraints: Section,
+    /// The counts.
+    pub header: Header,
+}
+
+/// The row that a witness breaks, and what its sides come to.
+#[derive(Debug)]
+pub struct Unsatisfied {
+    /// The constraint, from 0, in the file's order.
+    pub row: usize,
+    /// A w, B w and C w.
+    pub sides: [Fr; 3],
+}
+
+impl std::fmt::Display for Unsatisfied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [a, b, c] = self.sides.map(|side| side.to_biguint());
+        write!(f, "constraint {}: A = {a}, B = {b}, C = {c}, but A * B is not C", self.row)
+    }
+}
+
+impl<'a, S: Source + ?Sized> R1cs<'a, S> {
+    /// Reads the header and finds the constraints.
+    pub fn read(source: &'a S) -> Result<Self> {
+        let file = Container::read(source, b"r1cs", 1)?;
+        let mut cursor = file.cursor(file.section(1, "header")?, "section 1 (header)");
+        expect_r(&mut cursor)?;
+        let header = Header {
+            wires: cursor.u32("number of wires")?,
+            public_outputs: cursor.u32("number of public outputs")?,
+            public_inputs: cursor.u32("number of public inputs")?,
+            private_inputs: cursor.u32("number of private inputs")?,
+            labels: cursor.u64("number of labels")?,
+            constraints: cursor.u32("number of constraints")?,
+        };
+        cursor.finish()?;
+        let public = u64::from(header.public_outputs) + u64::from(header.public_inputs);
+        if public >= u64::from(header.wires) {
+            let found = format!("{} wires for {public} public signals", header.wires);
+            return Err(Error::invalid(
+                "section 1 (header)",
+                found,
+                "more wires than public signals",
+            ));
+        }
+        let constraints = file.section(2, "constraints")?;
+        // Three empty combinations take 12 bytes.
+        if constraints.bytes() < 12 * u64::from(header.constraints) {
+            let found = format!("{} bytes", constraints.bytes());
+            return Err(Error::invalid(
+                "section 2 (constraints)",
+                found,
+                format!("{} constraints", header.constraints),
+            ));
+        }
+        if let Some(uses) = file.find(5).filter(|section| section.bytes() >= 4) {
+            let count = file.cursor(uses, "section 5 (custom gates)").u32("number of uses")?;
+            if count != 0 {
+                return Err(Error::invalid(
+                    "section 5 (custom gates)",
+                    format!("{count} uses"),
+                    "none: Groth16 has no custom gates",
+                ));
+            }
+        }
+        Ok(Self { file, constraints, header })
+    }
+
+    /// Hands every constraint in order to `sink(row, [A, B, C])`. Wires may repeat and come in any
+    /// order; coefficients may be zero.
+    pub fn for_each(
+        &self,
+        mut sink: impl FnMut(usize, &[Vec<Term>; 3]) -> Result<()>,
+    ) -> Result<()> {
+        let mut cursor = self.file.cursor(self.constraints, "section 2 (constraints)");
+        let mut sides: [Vec<Term>; 3] = Default::default();
+        for row in 0..self.header.constraints as usize {
+            for (side, name) in sides.iter_mut().zip(["A", "B", "C"]) {
+                self.read_terms(&mut cursor, row, name, side)?;
+            }
+            sink(row, &sides)?;
+        }
+        cursor.finish()
+    }
+
+    fn read_terms(
+        &self,
+        cursor: &mut Cursor<'_, S>,
+        row: usize,
+        name: &str,
+        terms: &mut Vec<Term>,
+    ) -> Result<()> {
+        let count = cursor.u32("number of terms")?;
+        if u64::from(count) * 36 > cursor.remaining() {
+            let what = format!("constraint {row}, {name}, number of terms");
+            return Err(cursor.invalid(
+                &what,
+                count,
+                format!("at most {}", cursor.remaining() / 36),
+            ));
+        }
+        terms.clear();
+        for _ in 0..count {
+            let wire = cursor.u32("wire")?;
+            if wire >= self.header.wires {
+                let what = format!("constraint {row}, {name}, wire");
+                return Err(cursor.invalid(&what, wire, format!("below {}", self.header.wires)));
+            }
+            let bytes = cursor.bytes::<32>("coefficient")?;
+            let coefficient = Fr::from_canonical_limbs(fr_limbs(&bytes)).ok_or_else(|| {
+                let what = format!("constraint {row}, {name}, coefficient");
+                cursor.invalid(&what, "a number that is not below r", "a canonical number below r")
+            })?;
+            terms.push(Term { wire, coefficient });
+        }
+        Ok(())
+    }
+
+    /// The first constraint that `values` breaks.
+    ///
+    /// # Errors
+    /// If there is not exactly one value a wire, or the file is malformed.
+    pub fn first_unsatisfied(&self, values: &[Fr]) -> Result<Option<Unsatisfied>> {
+        if values.len() != self.header.wires as usize {
+            return Err(Error::invalid(
+                "section 1 (header)",
+                format!("{} wires", self.header.wires),
+                format!("{} as in the witness", values.len()),
+            ));
+        }
+        let mut first = None;
+        self.for_each(|row, sides| {
+            if first.is_none() {
+                let sides = sides.each_ref().map(|terms| {
+                    terms.iter().fold(Fr::ZERO, |sum, term| {
+                        sum + term.coefficient * values[term.wire as usize]
+                    })
+                });
+                if sides[0] * sides[1] != sides[2] {
+                    first = Some(Unsatisfied { row, sides });
+                }
+            }
+            Ok(())
+        })?;
+        Ok(first)
+    }
+}

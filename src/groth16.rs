@@ -1,0 +1,326 @@
+//! The prover, written once for every backend, in the letters of the paper (Groth 2016, "On the Size
+//! of Pairing-based Non-interactive Arguments", section 3.2).
+//!
+//! With witness w, rows a = A w, b = B w, c = a b, and h = (a b - c)/Z:
+//!
+//! - A = alpha + sum w_i A_i + r delta
+//! - B = beta + sum w_i B_i + s delta
+//! - C = sum over private i of w_i L_i + sum h_j H_j + s A + r B - r s delta
+//!
+//! Six transforms in two vectors of n elements are the whole quotient, in either basis of H: a and b to
+//! the odd coset, their product; then c, in b's place.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use zeroize::Zeroize;
+
+use crate::backend::{Backend, DeviceMatrix, Msm, Output, Pending, Quotient, Transform};
+use crate::budget::Lease;
+use crate::curve::{Coordinate, Point};
+use crate::field::{Field, Fp, Fp2, Fr};
+use crate::key::{Basis, Density, ProvingKey, Query};
+use crate::proof::{Proof, verify};
+use crate::witness::{Assignment, Rows};
+use crate::{Error, Result};
+
+/// The random elements that make a proof zero-knowledge; wiped when dropped.
+pub struct Blinding {
+    r: Fr,
+    s: Fr,
+}
+
+impl Blinding {
+    /// Fresh r and s from the operating system. Every proof that leaves the machine needs these.
+    pub fn random() -> Result<Self> {
+        Ok(Self { r: Fr::random()?, s: Fr::random()? })
+    }
+
+    /// Given r and s, which make proofs reproducible and comparable, and no longer zero-knowledge: for
+    /// tests and comparisons alone.
+    pub fn fixed_for_testing(r: Fr, s: Fr) -> Self {
+        Self { r, s }
+    }
+}
+
+impl Drop for Blinding {
+    fn drop(&mut self) {
+        self.r.zeroize();
+        self.s.zeroize();
+    }
+}
+
+/// Proves, and verifies the proof before returning it.
+///
+/// # Errors
+/// [`Error::Invalid`] if key and assignment do not fit, [`Error::Unsatisfied`] if the assignment breaks a
+/// row, [`Error::SelfVerify`] if the proof does not verify (with a key that has no C matrix, that is how an
+/// unsatisfied witness shows), or the backend's own errors.
+pub fn prove<B: Backend>(
+    backend: &B,
+    key: &ProvingKey,
+    assignment: &Assignment,
+    blinding: &Blinding,
+) -> Result<Proof> {
+    let densities = check_shapes(key, assignment)?;
+    let size = WorkingSet::new(backend, key, assignment);
+    let lease = backend.budget().lease("a proof's working set", size.peak())?;
+    let stream = backend.stream()?;
+    let prover = Prover { backend, key, stream: &stream, lease: &lease };
+
+    let w = backend.adopt(&stream, &lease, "witness", assignment.values.clone())?;
+    let h = prover.quotient(&w, assignment)?;
+    lease.shrink(size.after_quotient());
+    let mut scratch = backend.alloc(&lease, "MSM scratch", size.msm_scratch_words)?;
+
+    let bases = backend.adopt(&stream, &lease, "H query", key.h.clone())?;
+    let msm = Msm { bases: &bases, scalars: &h, range: 0..key.h.len(), density: None };
+    let sum_h = backend.msm::<Fp>(&stream, msm, &mut scratch)?.wait()?;
+    drop((bases, h));
+    let (private, all) = (key.inputs..key.variables, 0..key.variables);
+    let sum_l = prover.query_sum("L query", &key.l, &densities.l, private, &w, &mut scratch)?;
+    let sum_a = prover.query_sum("A query", &key.a, &densities.a, all.clone(), &w, &mut scratch)?;
+    let sum_b_g1 = prover.query_sum(
+        "B query in G1",
+        &key.b_g1,
+        &densities.b_g1,
+        all.clone(),
+        &w,
+        &mut scratch,
+    )?;
+    let sum_b_g2 =
+        prover.query_sum("B query in G2", &key.b_g2, &densities.b_g2, all, &w, &mut scratch)?;
+
+    let (r, s) = (&blinding.r, &blinding.s);
+    let (delta_g1, delta_g2) = (key.delta_g1.to_point(), key.vk.delta_g2.to_point());
+    let a = sum_a + key.vk.alpha_g1 + delta_g1.scale(r);
+    let b_g1 = sum_b_g1 + key.beta_g1 + delta_g1.scale(s);
+    let b = sum_b_g2 + key.vk.beta_g2 + delta_g2.scale(s);
+    let c = sum_l + sum_h + a.scale(s) + b_g1.scale(r) + delta_g1.scale(&-(*r * *s));
+    let proof = Proof { a: a.to_affine(), b: b.to_affine(), c: c.to_affine() };
+
+    if [proof.a, proof.c].iter().any(|point| point.is_infinity()) || proof.b.is_infinity() {
+        return Err(Error::SelfVerify("a point of the proof is infinity".into()));
+    }
+    if !verify(&key.vk, &assignment.values[1..key.inputs], &proof)? {
+        return Err(Error::SelfVerify(
+            "the witness does not satisfy the circuit, or the key is damaged".into(),
+        ));
+    }
+    Ok(proof)
+}
+
+/// Device bytes of one proof, a pure function of the key's shape and the backend's answers.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkingSet {
+    /// Bytes of the witness.
+    pub witness: u64,
+    /// Bytes during the quotient: two vectors, the table, the matrices.
+    pub quotient: u64,
+    /// Bytes during the H sum beside the witness: h, the H query, scratch.
+    pub sum_h: u64,
+    /// Bytes during the largest other sum: a query, its density, scratch.
+    pub sum_query: u64,
+    /// Scratch for any of the sums.
+    pub msm_scratch_words: usize,
+}
+
+impl WorkingSet {
+    /// The working set of a proof of `key` on `backend`.
+    pub fn new<B: Backend>(backend: &B, key: &ProvingKey, assignment: &Assignment) -> Self {
+        let n = 1usize << key.log_n;
+        let vector = (n * Fr::BYTES) as u64;
+        let matrices = match &assignment.rows {
+            Some(_) => 0,
+            None => key.matrices.iter().flatten().map(crate::backend::Matrix::bytes).sum(),
+        };
+        let in_g1 = backend.msm_scratch::<Fp>(n.max(key.variables));
+        let msm_scratch_words =
+            in_g1.max(backend.msm_scratch::<Fp2>(key.variables)).div_ceil(8) as usize;
+        let scratch = 8 * msm_scratch_words as u64;
+        let density = 8 * key.variables.div_ceil(64) as u64;
+        let points_g1 =
+            key.a.points.len().max(key.b_g1.points.len()).max(key.l.points.len()) as u64;
+        let points = (96 * points_g1).max(192 * key.b_g2.points.len() as u64);
+        Self {
+            witness: size_of_val(&assignment.values[..]) as u64,
+            quotient: 2 * vector + backend.ntt_table_bytes(key.log_n) + matrices,
+            sum_h: vector + size_of_val(&key.h[..]) as u64 + scratch,
+            sum_query: points + density + scratch,
+            msm_scratch_words,
+        }
+    }
+
+    /// The most bytes at any time.
+    pub fn peak(&self) -> u64 {
+        self.witness + self.quotient.max(self.sum_h).max(self.sum_query)
+    }
+
+    /// The most bytes once the quotient is done.
+    pub fn after_quotient(&self) -> u64 {
+        self.witness + self.sum_h.max(self.sum_query)
+    }
+}
+
+/// Which variables have a point in each query: the private ones in L, all of them in the others.
+struct Densities {
+    l: Density,
+    a: Density,
+    b_g1: Density,
+    b_g2: Density,
+}
+
+/// Checks that key and assignment fit, which is all that the operations below the seam rely on.
+fn check_shapes(key: &ProvingKey, assignment: &Assignment) -> Result<Densities> {
+    let values = &assignment.values;
+    if values.len() != key.variables {
+        let expected = format!("{} as in the key", key.variables);
+        return Err(Error::invalid("the witness, number of values", values.len(), expected));
+    }
+    if values[0] != Fr::ONE {
+        return Err(Error::invalid("the witness, value 0", "another number", "the constant 1"));
+    }
+    let (mut a, mut b) = (None, None);
+    if let Some(rows) = &assignment.rows {
+        check_rows(key, rows)?;
+        a = Some(rows.a_density(key.inputs));
+        b = Some(rows.b_density());
+    } else if key.matrices.is_none() {
+        return Err(Error::Usage(
+            "a key without matrices needs the rows' values (Assignment::rows)".into(),
+        ));
+    }
+    Ok(Densities {
+        l: density("L", &key.l, key.variables - key.inputs, None)?,
+        a: density("A", &key.a, key.variables, a)?,
+        b_g1: density("B in G1", &key.b_g1, key.variables, b.clone())?,
+        b_g2: density("B in G2", &key.b_g2, key.variables, b)?,
+    })
+}
+
+/// A query's density, which is the key's where the key has one, and must have as many ones as
+/// there are points.
+fn density<F>(name: &str, query: &Query<F>, len: usize, given: Option<Density>) -> Result<Density> {
+    let missing = || Error::Usage(format!("neither key nor assignment has the density of {name}"));
+    let density = query.density.clone().or(given).ok_or_else(missing)?;
+    if density.len != len || density.ones() != query.points.len() {
+        let found = format!("{} of {} variables", density.ones(), density.len);
+        let expected = format!("{} of {len}, as the key has points", query.points.len());
+        return Err(Error::invalid(format!("the density of {name}"), found, expected));
+    }
+    Ok(density)
+}
+
+/// Checks the rows' shape, and that every row holds.
+fn check_rows(key: &ProvingKey, rows: &Rows) -> Result<()> {
+    let n = 1usize << key.log_n;
+    let lengths = [rows.a.len(), rows.b.len(), rows.c.len()];
+    if lengths.iter().any(|len| *len != lengths[0] || *len > n) {
+        return Err(Error::invalid(
+            "a, b and c, number of rows",
+            format!("{lengths:?}"),
+            format!("the same, at most {n}"),
+        ));
+    }
+    let sides = rows.a.par_iter().zip(&rows.b[..]).zip(&rows.c[..]);
+    match sides.position_first(|((a, b), c)| *a * *b != *c) {
+        Some(row) => Err(Error::Unsatisfied(format!("row {row}: a * b is not c"))),
+        None => Ok(()),
+    }
+}
+
+struct Prover<'a, B: Backend> {
+    backend: &'a B,
+    key: &'a ProvingKey,
+    stream: &'a B::Stream,
+    lease: &'a Lease,
+}
+
+impl<B: Backend> Prover<'_, B> {
+    /// The scalars of the H sum: h's coefficients, or A B - C on the odd coset.
+    fn quotient(&self, w: &B::Buffer<Fr>, assignment: &Assignment) -> Result<B::Buffer<Fr>> {
+        let (backend, stream, lease) = (self.backend, self.stream, self.lease);
+        let n = 1 << self.key.log_n;
+        let table = backend.ntt_table(stream, lease, self.key.log_n)?;
+        let ntt =
+            |transform, data: &mut B::Buffer<Fr>| backend.ntt(stream, transform, &table, data);
+        let vector = |label| backend.alloc::<Fr>(lease, label, n);
+
+        let mut a = vector("a")?;
+        let mut b = vector("b")?;
+        let matrices = match (&assignment.rows, &self.key.matrices) {
+            (None, Some([a, b])) => Some((
+                DeviceMatrix::adopt(backend, stream, lease, a)?,
+                DeviceMatrix::adopt(backend, stream, lease, b)?,
+            )),
+            _ => None,
+        };
+        match (&matrices, &assignment.rows) {
+            (Some((matrix_a, matrix_b)), _) => {
+                backend.matvec(stream, matrix_a, w, Output::Set, &mut a)?;
+                backend.matvec(stream, matrix_b, w, Output::Set, &mut b)?;
+            }
+            (None, Some(rows)) => {
+                backend.upload(stream, &rows.a, &mut a, 0)?;
+                backend.upload(stream, &rows.b, &mut b, 0)?;
+            }
+            (None, None) => unreachable!("check_shapes asks for one of them"),
+        }
+        for vector in [&mut a, &mut b] {
+            ntt(Transform::Interpolate, vector)?;
+            ntt(Transform::EvaluateOdd, vector)?;
+        }
+        backend.quotient(stream, Quotient::Product, &mut a, &b)?;
+
+        // c takes b's place.
+        let mut c = match (&matrices, &assignment.rows) {
+            (Some((matrix_a, matrix_b)), _) => {
+                let mut c = b;
+                backend.matvec(stream, matrix_b, w, Output::Set, &mut c)?;
+                backend.matvec(stream, matrix_a, w, Output::Multiply, &mut c)?;
+                c
+            }
+            (None, rows) => {
+                drop(b);
+                let mut c = vector("c")?;
+                let rows = rows.iter().map(|rows| &rows.c);
+                rows.into_iter().try_for_each(|rows| backend.upload(stream, rows, &mut c, 0))?;
+                c
+            }
+        };
+        ntt(Transform::Interpolate, &mut c)?;
+        let last = match self.key.basis {
+            Basis::OddCoset => {
+                ntt(Transform::EvaluateOdd, &mut c)?;
+                Quotient::Difference
+            }
+            Basis::Coefficients => {
+                ntt(Transform::InterpolateOdd, &mut a)?;
+                Quotient::HalfDifference
+            }
+        };
+        backend.quotient(stream, last, &mut a, &c)?;
+        Ok(a)
+    }
+
+    /// The sum of one query over the variables of `range`.
+    fn query_sum<F: Coordinate>(
+        &self,
+        label: &'static str,
+        query: &Query<F>,
+        density: &Density,
+        range: Range<usize>,
+        w: &B::Buffer<Fr>,
+        scratch: &mut B::Buffer<u64>,
+    ) -> Result<Point<F>> {
+        let (backend, stream, lease) = (self.backend, self.stream, self.lease);
+        let bases = backend.adopt(stream, lease, label, query.points.clone())?;
+        let density = if query.points.len() == density.len {
+            None
+        } else {
+            Some(backend.adopt(stream, lease, "density", density.words.clone())?)
+        };
+        let msm = Msm { bases: &bases, scalars: w, range, density: density.as_ref() };
+        backend.msm(stream, msm, scratch)?.wait()
+    }
+}

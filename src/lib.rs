@@ -1,0 +1,27 @@
+//! Groth16 over BLS12-381: keys and witnesses of circom and bellman in, verified proofs out.
+//!
+//! One prover is written over a [`backend::Backend`] of buffers and four operations, `matvec`, `ntt`,
+//! `quotient` and `msm`. The modules in reading order:
+//!
+//! 1. [`field`] and [`curve`]: the arithmetic of the host, and the constants of every kernel;
+//! 2. [`format`]: the files of other people's tools;
+//! 3. [`key`] and [`witness`]: what a proof is made from, in the form that is computed with;
+//! 4. [`budget`] and [`backend`]: the seam, device memory in leases and operations on streams;
+//! 5. [`groth16`]: the prover, and [`proof`]: the result and its verifier;
+//! 6. [`setup`]: development keys.
+#![warn(missing_docs)]
+
+pub mod backend;
+mod blst;
+pub mod budget;
+pub mod curve;
+pub mod error;
+pub mod field;
+pub mod format;
+pub mod groth16;
+pub mod key;
+pub mod proof;
+pub mod setup;
+pub mod witness;
+
+pub use error::{Error, Result};
