@@ -48,6 +48,9 @@ pub enum Error {
         /// The system's error.
         source: std::io::Error,
     },
+    /// This machine computes wrongly; nothing it says can be trusted.
+    #[error("this machine's arithmetic is wrong: {0}")]
+    WrongArithmetic(String),
     /// The operating system gave no random numbers.
     #[error("no random numbers from the operating system: {0}")]
     Entropy(String),
@@ -116,7 +119,10 @@ impl Error {
                 NotFound | IsADirectory | NotADirectory => 2,
                 _ => 3,
             },
-            Self::NoDevice { .. } | Self::OutOfMemory { .. } | Self::Entropy(_) => 3,
+            Self::NoDevice { .. }
+            | Self::OutOfMemory { .. }
+            | Self::WrongArithmetic(_)
+            | Self::Entropy(_) => 3,
         }
     }
 }

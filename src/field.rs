@@ -180,11 +180,7 @@ macro_rules! prime_field {
                 for i in 0..$limbs {
                     (reduced[i], borrow) = sum[i].borrowing_sub(Self::MODULUS[i], borrow);
                 }
-                let keep = (borrow as u64).wrapping_neg();
-                for i in 0..$limbs {
-                    reduced[i] ^= keep & (reduced[i] ^ sum[i]);
-                }
-                Self(reduced)
+                Self(std::array::from_fn(|i| if borrow { sum[i] } else { reduced[i] }))
             }
         }
 
@@ -197,11 +193,10 @@ macro_rules! prime_field {
                 for i in 0..$limbs {
                     (difference[i], borrow) = self.0[i].borrowing_sub(other.0[i], borrow);
                 }
-                let add = (borrow as u64).wrapping_neg();
                 let mut carry = false;
                 for i in 0..$limbs {
-                    (difference[i], carry) =
-                        difference[i].carrying_add(add & Self::MODULUS[i], carry);
+                    let wrap = if borrow { Self::MODULUS[i] } else { 0 };
+                    (difference[i], carry) = difference[i].carrying_add(wrap, carry);
                 }
                 Self(difference)
             }

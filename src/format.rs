@@ -7,12 +7,14 @@
 pub mod bellman;
 pub mod iden3;
 pub mod json;
+mod kind;
 pub(crate) mod points;
 pub mod r1cs;
 pub mod source;
 pub mod wtns;
 pub mod zkey;
 
+pub use kind::Kind;
 pub use source::{Cursor, FileSource, Source};
 
 use crate::{Error, Result};

@@ -19,6 +19,7 @@ use crate::backend::{Backend, DeviceMatrix, Msm, Output, Pending, Quotient, Tran
 use crate::budget::Lease;
 use crate::curve::{Coordinate, Point};
 use crate::field::{Field, Fp, Fp2, Fr};
+use crate::format::Progress;
 use crate::key::{Basis, Density, ProvingKey, Query};
 use crate::proof::{Proof, verify};
 use crate::witness::{Assignment, Rows};
@@ -61,6 +62,7 @@ pub fn prove<B: Backend>(
     key: &ProvingKey,
     assignment: &Assignment,
     blinding: &Blinding,
+    progress: &dyn Progress,
 ) -> Result<Proof> {
     let densities = check_shapes(key, assignment)?;
     let size = WorkingSet::new(backend, key, assignment);
@@ -68,8 +70,13 @@ pub fn prove<B: Backend>(
     let stream = backend.stream()?;
     let prover = Prover { backend, key, stream: &stream, lease: &lease };
 
+    // Steps are additions in G1, about: three for one in G2, and the quotient is an eighth of H's sum.
+    let n = 1 << key.log_n;
+    let [l, a, b] = [&key.l, &key.a, &key.b_g1].map(|query| query.points.len() as u64);
+    progress.begin("proving", n / 8 + n + l + a + b + 3 * b);
     let w = backend.adopt(&stream, &lease, "witness", assignment.values.clone())?;
     let h = prover.quotient(&w, assignment)?;
+    progress.advance(n / 8);
     lease.shrink(size.after_quotient());
     let mut scratch = backend.alloc(&lease, "MSM scratch", size.msm_scratch_words)?;
 
@@ -77,9 +84,12 @@ pub fn prove<B: Backend>(
     let msm = Msm { bases: &bases, scalars: &h, range: 0..key.h.len(), density: None };
     let sum_h = backend.msm::<Fp>(&stream, msm, &mut scratch)?.wait()?;
     drop((bases, h));
+    progress.advance(n);
     let (private, all) = (key.inputs..key.variables, 0..key.variables);
     let sum_l = prover.query_sum("L query", &key.l, &densities.l, private, &w, &mut scratch)?;
+    progress.advance(l);
     let sum_a = prover.query_sum("A query", &key.a, &densities.a, all.clone(), &w, &mut scratch)?;
+    progress.advance(a);
     let sum_b_g1 = prover.query_sum(
         "B query in G1",
         &key.b_g1,
@@ -88,8 +98,10 @@ pub fn prove<B: Backend>(
         &w,
         &mut scratch,
     )?;
+    progress.advance(b);
     let sum_b_g2 =
         prover.query_sum("B query in G2", &key.b_g2, &densities.b_g2, all, &w, &mut scratch)?;
+    progress.advance(3 * b);
 
     let (r, s) = (&blinding.r, &blinding.s);
     let (delta_g1, delta_g2) = (key.delta_g1.to_point(), key.vk.delta_g2.to_point());

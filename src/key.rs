@@ -4,12 +4,16 @@
 //! infinity are left out of the queries (a bitmap says which variables have a point), and its
 //! domain is that of the root of unity 7^t: a snarkjs key, made with 5^t, is permuted when it is read.
 
+mod checked;
+
 use std::sync::Arc;
 
 use crate::backend::Matrix;
 use crate::curve::{Affine, Coordinate, G1Affine, G2Affine};
 use crate::field::{Fp, Fp2};
 use crate::{Error, Result};
+
+pub use checked::{Check, Checked, CheckedKeys, LoadedKey, load_zkey};
 
 /// The basis of the H query, which decides the last steps of the quotient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

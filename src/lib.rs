@@ -8,7 +8,7 @@
 //! 3. [`key`] and [`witness`]: what a proof is made from, in the form that is computed with;
 //! 4. [`budget`] and [`backend`]: the seam, device memory in leases and operations on streams;
 //! 5. [`groth16`]: the prover, and [`proof`]: the result and its verifier;
-//! 6. [`setup`]: development keys.
+//! 6. [`setup`]: development keys, and [`selftest`]: known answers.
 #![warn(missing_docs)]
 
 pub mod backend;
@@ -21,6 +21,7 @@ pub mod format;
 pub mod groth16;
 pub mod key;
 pub mod proof;
+pub mod selftest;
 pub mod setup;
 pub mod witness;
 

@@ -84,14 +84,11 @@ fn merge(table: &[Fr], odd: bool, low: &mut [Fr], high: &mut [Fr], m: usize, at:
     }
 }
 
+/// One level on the halves of a block or of a part of one: table, odd, low, high, half-width, first position.
+type Butterflies = fn(&[Fr], bool, &mut [Fr], &mut [Fr], usize, usize);
+
 /// One level of one block, its positions shared out among threads.
-fn level(
-    butterflies: fn(&[Fr], bool, &mut [Fr], &mut [Fr], usize, usize),
-    table: &[Fr],
-    odd: bool,
-    low: &mut [Fr],
-    high: &mut [Fr],
-) {
+fn level(butterflies: Butterflies, table: &[Fr], odd: bool, low: &mut [Fr], high: &mut [Fr]) {
     let (m, len) = (low.len(), 1 << LOG_BLOCK);
     let halves = low.par_chunks_mut(len).zip(high.par_chunks_mut(len)).enumerate();
     halves.for_each(|(i, (low, high))| butterflies(table, odd, low, high, m, i * len));

@@ -1,0 +1,131 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tracing::level_filters::LevelFilter;
+
+/// A Groth16 prover for BLS12-381.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 done; 1 the proof or an input is invalid; 2 usage, a file that does not exist among it; 3 the machine failed."
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Print nothing but errors and what was asked for.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// How much to log to standard error: off, error, warn, info, debug or trace.
+    #[arg(long, global = true, default_value = "warn", value_name = "LEVEL")]
+    pub log: LevelFilter,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make a proof from a key and a witness (rapidsnark's argument order).
+    Prove(Prove),
+    /// Check a proof (snarkjs' argument order), more strictly than snarkjs.
+    Verify(Verify),
+    /// Make an INSECURE development key from a constraint system, without a ceremony.
+    Setup(Setup),
+    /// Write the verification_key.json of a proving key.
+    ExportVk(ExportVk),
+    /// Say what a file is: .zkey, .wtns, .r1cs, .params, .vk, proofs, snarkjs' JSON.
+    Inspect(Inspect),
+    /// List the backends and the devices they found, and why others are missing.
+    Devices,
+    /// Check this machine's arithmetic against known answers.
+    Doctor,
+}
+
+/// `forebay prove`.
+#[derive(Args)]
+pub struct Prove {
+    /// The proving key, a .zkey of snarkjs for Groth16 over BLS12-381.
+    pub key: PathBuf,
+    /// The witness, a .wtns of circom or snarkjs.
+    pub witness: PathBuf,
+    /// Where to write the proof.
+    pub proof: PathBuf,
+    /// Where to write the public signals.
+    pub public: PathBuf,
+    /// What computes the proof.
+    #[arg(long, default_value = "auto")]
+    pub backend: BackendChoice,
+    /// The constraint system: if the witness breaks it, say at which row.
+    #[arg(long, value_name = "CIRCUIT.R1CS")]
+    pub r1cs: Option<PathBuf>,
+    /// Trust the key's points: do not check that they are on the curve and of order r. Without this
+    /// they are checked when a key is first used.
+    #[arg(long)]
+    pub skip_key_checks: bool,
+}
+
+/// The backends that can be asked for.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum BackendChoice {
+    /// The fastest that is there.
+    Auto,
+    /// The processor.
+    Cpu,
+}
+
+/// `forebay verify`.
+#[derive(Args)]
+pub struct Verify {
+    /// The verification_key.json.
+    pub key: PathBuf,
+    /// The public.json.
+    pub public: PathBuf,
+    /// The proof.json.
+    pub proof: PathBuf,
+    /// Accept a key whose gamma equals delta, for which anyone can forge proofs.
+    #[arg(long)]
+    pub allow_insecure_key: bool,
+}
+
+/// `forebay setup`.
+#[derive(Args)]
+pub struct Setup {
+    /// The constraint system, an .r1cs of circom.
+    pub r1cs: PathBuf,
+    /// Where to write the key.
+    pub key: PathBuf,
+    /// Yes, this key is for development only: whoever made it can forge proofs.
+    #[arg(long)]
+    pub insecure: bool,
+    /// Take the secrets from a JSON file (tau, alpha, beta, delta in hexadecimal) instead of the system's
+    /// random numbers.
+    #[arg(long, value_name = "TOXIC.JSON")]
+    pub secrets: Option<PathBuf>,
+    /// Write the H points as snarkjs would from a powers-of-tau file of 2^POWER points; they differ where that is
+    /// exactly the domain.
+    #[arg(long, value_name = "POWER")]
+    pub ptau_power: Option<u32>,
+}
+
+/// `forebay export-vk`.
+#[derive(Args)]
+pub struct ExportVk {
+    /// The proving key: .zkey or .params; or a .vk.
+    pub key: PathBuf,
+    /// Where to write the verification_key.json.
+    pub verification_key: PathBuf,
+}
+
+/// `forebay inspect`.
+#[derive(Args)]
+pub struct Inspect {
+    /// The file.
+    pub file: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Check every point to be on the curve and of order r.
+    #[arg(long)]
+    pub check: bool,
+}

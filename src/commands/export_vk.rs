@@ -1,0 +1,32 @@
+//! `forebay export-vk`.
+
+use forebay::format::{FileSource, Kind, bellman, json, zkey::Zkey};
+use forebay::{Error, Result};
+
+use super::output::{Output, expect_distinct};
+use crate::cli::ExportVk;
+use crate::terminal::Terminal;
+
+/// Writes the verification_key.json of a key.
+pub fn run(options: &ExportVk, terminal: &Terminal) -> Result<()> {
+    expect_distinct(&[&options.key], &[&options.verification_key])?;
+    let source = FileSource::open(&options.key)?;
+    let read = || match Kind::of(&source)? {
+        Kind::Zkey => {
+            let header = Zkey::open(&source)?.header;
+            let insecurity = header.insecurity();
+            Ok((header.vk, insecurity))
+        }
+        Kind::Params => Ok((bellman::Params::open(&source)?.vk.vk, None)),
+        Kind::BellmanVk => Ok((bellman::read_vk(&source)?.vk, None)),
+        other => Err(Error::invalid("the file", other, "a .zkey, .params or .vk")),
+    };
+    let (vk, insecurity) = read().map_err(|error: Error| error.in_file(&options.key))?;
+    if let Some(why) = insecurity {
+        terminal.warn(format!(
+            "{}: INSECURE key, anyone can forge its proofs: {why}",
+            options.key.display()
+        ));
+    }
+    Output::with_contents(&options.verification_key, &json::write_verifying_key(&vk))?.finish()
+}

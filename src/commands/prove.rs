@@ -1,0 +1,91 @@
+//! `forebay prove`.
+
+use std::time::Instant;
+
+use forebay::backend::{Backend, cpu::Cpu};
+use forebay::format::{FileSource, json, r1cs::R1cs, wtns, zkey::Zkey};
+use forebay::groth16::{self, Blinding};
+use forebay::key::{Check, Checked, CheckedKeys, LoadedKey, load_zkey};
+use forebay::witness::Assignment;
+use forebay::{Error, Result};
+
+use super::output::{Output, expect_distinct};
+use crate::cli::{BackendChoice, Prove};
+use crate::terminal::Terminal;
+
+/// Proves; writes nothing unless the proof verifies.
+pub fn run(options: &Prove, terminal: &Terminal) -> Result<()> {
+    let mut inputs = vec![options.key.as_path(), &options.witness];
+    inputs.extend(options.r1cs.as_deref());
+    expect_distinct(&inputs, &[&options.proof, &options.public])?;
+
+    let values = wtns::read_file(&options.witness)?;
+    if let Some(path) = &options.r1cs {
+        let source = FileSource::open(path)?;
+        let broken = R1cs::read(&source).and_then(|r1cs| r1cs.first_unsatisfied(&values));
+        if let Some(broken) = broken.map_err(|error| error.in_file(path))? {
+            return Err(Error::Unsatisfied(format!("{}, {broken}", path.display())));
+        }
+    }
+    // Before the points, which take long: whether key and witness belong together at all.
+    let source = FileSource::open(&options.key)?;
+    let variables =
+        Zkey::open(&source).map_err(|error| error.in_file(&options.key))?.header.variables;
+    if values.len() != variables as usize {
+        let expected = format!("{variables}, the variables of {}", options.key.display());
+        let error = Error::invalid("section 1 (header), number of values", values.len(), expected);
+        return Err(error.in_file(&options.witness));
+    }
+    let check = match CheckedKeys::of_user() {
+        _ if options.skip_key_checks => Check::Skip,
+        Some(known) => Check::Once(known),
+        None => Check::Always,
+    };
+    let started = Instant::now();
+    let LoadedKey { key, checked, insecurity } = load_zkey(&options.key, &check, terminal)?;
+    if let Some(why) = insecurity {
+        terminal.warn(format!(
+            "{}: INSECURE key, anyone can forge its proofs: {why}",
+            options.key.display()
+        ));
+    }
+    let points = match checked {
+        Checked::Now => "points checked now and remembered",
+        Checked::Before => "points checked before",
+        Checked::Skipped => "points NOT checked",
+    };
+    terminal.say(format!(
+        "{}: {} variables, {} public, domain 2^{}; {points}; loaded in {:.2?}",
+        options.key.display(),
+        key.variables,
+        key.inputs - 1,
+        key.log_n,
+        started.elapsed()
+    ));
+    let assignment = Assignment::from_witness(values);
+    let public = assignment.values.get(1..key.inputs).unwrap_or_default().to_vec();
+
+    let started = Instant::now();
+    let backend = match options.backend {
+        BackendChoice::Cpu | BackendChoice::Auto => Cpu::open(),
+    };
+    let proof = groth16::prove(&backend, &key, &assignment, &Blinding::random()?, terminal)
+        .map_err(|error| match error {
+            Error::SelfVerify(why) if options.r1cs.is_none() => Error::SelfVerify(format!(
+                "{why} (--r1cs names the first row that a witness breaks)"
+            )),
+            other => other.in_file(&options.witness),
+        })?;
+    let outputs = [
+        Output::with_contents(&options.proof, &json::write_proof(&proof))?,
+        Output::with_contents(&options.public, &json::write_public(&public))?,
+    ];
+    outputs.into_iter().try_for_each(Output::finish)?;
+    terminal.say(format!(
+        "{}: proved and verified on {} in {:.2?}",
+        options.proof.display(),
+        backend.info().backend,
+        started.elapsed()
+    ));
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Telling the formats apart.
+
+use super::Source;
+use crate::proof::Proof;
+use crate::{Error, Result};
+
+/// The kinds of file that this crate reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// snarkjs' proving key.
+    Zkey,
+    /// A witness.
+    Wtns,
+    /// A constraint system.
+    R1cs,
+    /// bellman's proving key.
+    Params,
+    /// bellman's verifying key.
+    BellmanVk,
+    /// Proofs of 192 bytes, one after another.
+    Proofs,
+    /// snarkjs' proof.json.
+    ProofJson,
+    /// snarkjs' public.json.
+    PublicJson,
+    /// snarkjs' verification_key.json.
+    VerifyingKeyJson,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Zkey => "a .zkey proving key (snarkjs)",
+            Self::Wtns => "a .wtns witness (circom)",
+            Self::R1cs => "an .r1cs constraint system (circom)",
+            Self::Params => "a .params proving key (bellman)",
+            Self::BellmanVk => "a .vk verifying key (bellman)",
+            Self::Proofs => "192-byte proofs (bellman)",
+            Self::ProofJson => "a proof.json (snarkjs)",
+            Self::PublicJson => "a public.json (snarkjs)",
+            Self::VerifyingKeyJson => "a verification_key.json (snarkjs)",
+        })
+    }
+}
+
+impl Kind {
+    /// The kind that the first bytes and the length say. bellman's files have no magic, but their lengths
+    /// differ modulo 96: proofs leave 0 (192 each), a `.vk` 868 = 4, `.params` with five more counts 24.
+    pub fn of<S: Source + ?Sized>(source: &S) -> Result<Self> {
+        let mut first = [0; 256];
+        let first = &mut first[..source.len().min(256) as usize];
+        source.read_at(0, first)?;
+        match first.get(..4) {
+            Some(b"zkey") => return Ok(Self::Zkey),
+            Some(b"wtns") => return Ok(Self::Wtns),
+            Some(b"r1cs") => return Ok(Self::R1cs),
+            _ => {}
+        }
+        let text = first.trim_ascii_start();
+        match text.first() {
+            Some(b'[') => return Ok(Self::PublicJson),
+            Some(b'{') => return Self::of_json_object(source),
+            _ => {}
+        }
+        match source.len() % 96 {
+            0 if source.len() > 0 && source.len().is_multiple_of(Proof::BYTES as u64) => {
+                Ok(Self::Proofs)
+            }
+            4 if source.len() > 868 => Ok(Self::BellmanVk),
+            24 if source.len() > 888 => Ok(Self::Params),
+            _ => {
+                let found = format!(
+                    "{} bytes that start with \"{}\"",
+                    source.len(),
+                    text[..text.len().min(8)].escape_ascii()
+                );
+                let expected =
+                    ".zkey, .wtns, .r1cs, .params, .vk, 192-byte proofs, or snarkjs' JSON";
+                Err(Error::invalid("the file", found, expected))
+            }
+        }
+    }
+
+    /// A proof has `pi_a`, a verifying key does not; the fields' order is free, so all of it is searched.
+    fn of_json_object<S: Source + ?Sized>(source: &S) -> Result<Self> {
+        let mut text = vec![0; source.len() as usize];
+        source.read_at(0, &mut text)?;
+        let has = |name: &[u8]| text.windows(name.len()).any(|window| window == name);
+        if has(b"\"pi_a\"") {
+            Ok(Self::ProofJson)
+        } else if has(b"\"vk_alpha_1\"") {
+            Ok(Self::VerifyingKeyJson)
+        } else {
+            Err(Error::invalid(
+                "the file",
+                "a JSON object with neither pi_a nor vk_alpha_1",
+                "proof.json or verification_key.json",
+            ))
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Loading a key's file, its points checked once and the file remembered by digest.
+
+use std::path::{Path, PathBuf};
+
+use super::ProvingKey;
+use crate::format::zkey::{Options, Zkey};
+use crate::format::{FileSource, Progress};
+use crate::{Error, Result};
+
+/// What a remembered file says; a change of what is checked changes the text and forgets all.
+const MARK: &str = "forebay: all points on the curve and of order r, version 1\n";
+
+/// The keys whose points were found on the curve and of order r, one small file a key, named by the
+/// BLAKE3 digest of the key's file.
+#[derive(Clone, Debug)]
+pub struct CheckedKeys {
+    folder: PathBuf,
+}
+
+impl CheckedKeys {
+    /// Keys remembered in `folder`, which is made when the first is.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The user's own: `$FOREBAY_CACHE`, else the cache folder of the system's custom. `None` where neither is known.
+    pub fn of_user() -> Option<Self> {
+        let variable =
+            |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let system = || {
+            if cfg!(windows) {
+                variable("LOCALAPPDATA")
+            } else {
+                variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")))
+            }
+        };
+        let root = variable("FOREBAY_CACHE").or_else(|| Some(system()?.join("forebay")))?;
+        Some(Self::in_folder(root.join("checked-keys")))
+    }
+
+    fn contains(&self, digest: &blake3::Hash) -> bool {
+        std::fs::read(self.file(digest)).is_ok_and(|text| text == MARK.as_bytes())
+    }
+
+    fn remember(&self, digest: &blake3::Hash) -> std::io::Result<()> {
+        std::fs::create_dir_all(&self.folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        std::io::Write::write_all(&mut file, MARK.as_bytes())?;
+        file.persist(self.file(digest))?;
+        Ok(())
+    }
+
+    fn file(&self, digest: &blake3::Hash) -> PathBuf {
+        self.folder.join(digest.to_hex().as_str())
+    }
+}
+
+/// Whether a key's points are checked when it is loaded.
+#[derive(Clone, Debug)]
+pub enum Check {
+    /// Every time.
+    Always,
+    /// Unless the same file was checked before.
+    Once(CheckedKeys),
+    /// Not at all: for keys whose origin vouches for them. A wrong point then shows only as a proof that
+    /// does not verify.
+    Skip,
+}
+
+/// What happened to the check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checked {
+    /// The points were checked now.
+    Now,
+    /// The same file was checked before.
+    Before,
+    /// The check was skipped.
+    Skipped,
+}
+
+/// A key and what loading it found out.
+pub struct LoadedKey {
+    /// The key.
+    pub key: ProvingKey,
+    /// What happened to the check of its points.
+    pub checked: Checked,
+    /// Why anyone could forge proofs for this key, if that can be seen.
+    pub insecurity: Option<&'static str>,
+}
+
+/// Loads the `.zkey` at `path`.
+pub fn load_zkey(path: &Path, check: &Check, progress: &dyn Progress) -> Result<LoadedKey> {
+    let load = || {
+        let source = FileSource::open(path)?;
+        // The cheap checks first: a digest of gigabytes is no use for a file that is no key.
+        let zkey = Zkey::open(&source)?;
+        let (digest, checked) = match check {
+            Check::Always => (None, Checked::Now),
+            Check::Skip => (None, Checked::Skipped),
+            Check::Once(known) => {
+                let digest = source.digest()?;
+                let before = known.contains(&digest);
+                (Some((known, digest)), if before { Checked::Before } else { Checked::Now })
+            }
+        };
+        let options = Options { check_points: checked == Checked::Now, progress };
+        let key = zkey.read(options)?;
+        if let (Some((known, digest)), Checked::Now) = (digest, checked) {
+            // What was read must be what was digested.
+            if source.digest()? != digest {
+                return Err(Error::invalid(
+                    "the file",
+                    "other bytes than when it was opened",
+                    "a file that stays as it is",
+                ));
+            }
+            if let Err(error) = known.remember(&digest) {
+                tracing::warn!("cannot remember that {} was checked: {error}", path.display());
+            }
+        }
+        Ok(LoadedKey { key, checked, insecurity: zkey.header.insecurity() })
+    };
+    load().map_err(|error: Error| error.in_file(path))
+}

@@ -1,0 +1,41 @@
+//! The command line: what was typed, done by the library, and its error as an exit code.
+//!
+//! Exit codes: 0 done, 1 the proof or an input is invalid, 2 usage (a file that does not exist among them),
+//! 3 the machine failed.
+
+mod cli;
+mod commands;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    tracing_subscriber::fmt()
+        .with_max_level(arguments.log)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .with_target(false)
+        .init();
+    let terminal = terminal::Terminal::new(arguments.quiet);
+    let done = match &arguments.command {
+        Command::Prove(options) => commands::prove::run(options, &terminal),
+        Command::Verify(options) => commands::verify::run(options, &terminal),
+        Command::Setup(options) => commands::setup::run(options, &terminal),
+        Command::ExportVk(options) => commands::export_vk::run(options, &terminal),
+        Command::Inspect(options) => commands::inspect::run(options, &terminal),
+        Command::Devices => commands::devices::run(),
+        Command::Doctor => commands::doctor::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("forebay: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

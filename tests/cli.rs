@@ -1,0 +1,265 @@
+//! The real binary: exit codes, messages, and files that are whole or not there.
+
+#[path = "common/circuit.rs"]
+mod circuit;
+#[path = "common/vectors.rs"]
+mod vectors;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use circuit::{Circuit, wtns};
+use forebay::field::{Field, Fr};
+use tempfile::TempDir;
+use vectors::{Circom, read};
+
+/// A folder with its own memory of checked keys, in which the binary runs.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+
+    /// The fixture's files under their own names.
+    fn with_fixture(name: &str) -> Self {
+        let (place, vector) = (Self::new(), Circom::named(name));
+        for extension in ["zkey", "wtns", "r1cs"] {
+            place.write(&format!("c.{extension}"), &vector.file(extension));
+        }
+        for file in ["proof.json", "public.json", "verification_key.json"] {
+            place.write(file, &vector.named_file(file));
+        }
+        place
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(arguments)
+            .current_dir(&self.0)
+            .env("FOREBAY_CACHE", self.path("cache"))
+            .output()
+            .unwrap()
+    }
+
+    /// Runs, expects an exit code, and returns standard output and error.
+    fn expect(&self, code: i32, arguments: &str) -> (String, String) {
+        let output = self.run(&arguments.split_whitespace().collect::<Vec<_>>());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{arguments}\n{out}{err}");
+        (out, err)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(self.0.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn contains(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "no {word:?} in {text}");
+    }
+}
+
+#[test]
+fn prove_then_verify() {
+    let place = Place::with_fixture("edge");
+    let (out, err) = place.expect(0, "prove c.zkey c.wtns p.json x.json --r1cs c.r1cs");
+    assert!(out.is_empty());
+    contains(&err, &["points checked now", "proved and verified on cpu"]);
+    let (out, _) = place.expect(0, "verify verification_key.json x.json p.json");
+    contains(&out, &["OK"]);
+    assert_eq!(read(&place.path("x.json")), read(&place.path("public.json")));
+    assert_ne!(
+        read(&place.path("p.json")),
+        read(&place.path("proof.json")),
+        "the blinding must be random"
+    );
+}
+
+#[test]
+fn a_key_is_checked_once_and_remembered_by_digest() {
+    let place = Place::with_fixture("allpub");
+    let line = "prove c.zkey c.wtns p.json x.json";
+    contains(&place.expect(0, line).1, &["points checked now"]);
+    contains(&place.expect(0, line).1, &["points checked before"]);
+    contains(&place.expect(0, &format!("{line} --skip-key-checks")).1, &["points NOT checked"]);
+    // Another file is another key: a changed byte in the ceremony's record is enough.
+    let mut zkey = read(&place.path("c.zkey"));
+    *zkey.last_mut().unwrap() ^= 1;
+    place.write("c.zkey", &zkey);
+    contains(&place.expect(0, line).1, &["points checked now"]);
+    // A mark that is cut short or damaged is no mark.
+    for entry in std::fs::read_dir(place.path("cache/checked-keys")).unwrap() {
+        std::fs::write(entry.unwrap().path(), "forebay").unwrap();
+    }
+    contains(&place.expect(0, line).1, &["points checked now"]);
+}
+
+#[test]
+fn an_unsatisfied_witness_writes_nothing_and_the_row_is_named() {
+    let place = Place::new();
+    let circuit = Circuit::chain(9, 1, Fr::from(5), Fr::from(7));
+    let mut witness = circuit.witness.clone();
+    witness[6] += Fr::ONE;
+    place.write("c.r1cs", &circuit.r1cs());
+    place.write("bad.wtns", &wtns(&witness));
+    place.expect(0, "setup c.r1cs c.zkey --insecure");
+    place.write("p.json", b"precious");
+    let before = place.names();
+    let (_, err) = place.expect(1, "prove c.zkey bad.wtns p.json x.json");
+    contains(&err, &["does not satisfy", "--r1cs"]);
+    let (_, err) = place.expect(1, "prove c.zkey bad.wtns p.json x.json --r1cs c.r1cs");
+    contains(&err, &["c.r1cs", "constraint 4"]);
+    let after: Vec<_> = place.names().into_iter().filter(|name| name != "cache").collect();
+    assert_eq!(after, before);
+    assert_eq!(read(&place.path("p.json")), b"precious");
+}
+
+#[test]
+fn exit_codes_tell_input_usage_and_machine_apart() {
+    let place = Place::with_fixture("edge");
+    let (_, err) = place.expect(2, "prove missing.zkey c.wtns p.json x.json");
+    contains(&err, &["missing.zkey"]);
+    place.expect(2, "prove c.zkey c.wtns p.json");
+    place.expect(2, "prove c.zkey c.wtns p.json x.json --backend abacus");
+    place.expect(2, "prove c.zkey c.wtns p.json x.json --log loud");
+    let (_, err) = place.expect(2, "prove c.zkey c.wtns c.wtns x.json");
+    contains(&err, &["named twice"]);
+    place.expect(2, "prove c.zkey c.wtns same.json same.json");
+    place.expect(2, "setup c.r1cs new.zkey");
+    place.expect(2, "verify verification_key.json public.json .");
+    place.expect(1, "verify verification_key.json public.json public.json");
+    place.expect(1, "prove c.wtns c.wtns p.json x.json");
+    place.expect(1, "prove c.zkey c.zkey p.json x.json");
+    place.write("cut.r1cs", &read(&place.path("c.r1cs"))[..500]);
+    contains(&place.expect(1, "inspect cut.r1cs").1, &["cut.r1cs", "section 2"]);
+}
+
+#[test]
+fn an_output_folder_that_is_not_there_is_usage_and_nothing_is_written() {
+    let place = Place::with_fixture("edge");
+    let (_, err) = place.expect(2, "prove c.zkey c.wtns no/such/folder/p.json x.json");
+    contains(&err, &["no/such/folder/p.json"]);
+    assert!(!place.path("x.json").exists());
+}
+
+#[test]
+fn keys_without_a_second_phase_are_refused() {
+    let place = Place::with_fixture("edge");
+    place.write("toxic.json", br#"{"tau":"5","alpha":"7","beta":"b","delta":"1"}"#);
+    let (_, err) = place.expect(0, "setup c.r1cs weak.zkey --insecure --secrets toxic.json");
+    contains(&err, &["INSECURE"]);
+    let (_, err) = place.expect(0, "prove weak.zkey c.wtns p.json x.json");
+    contains(&err, &["INSECURE", "gamma equals delta"]);
+    place.expect(0, "export-vk weak.zkey vk.json");
+    let (_, err) = place.expect(1, "verify vk.json x.json p.json");
+    contains(&err, &["vk.json", "vk_delta_2", "--allow-insecure-key"]);
+    place.expect(0, "verify vk.json x.json p.json --allow-insecure-key");
+    // A fresh delta is no second phase that others took part in, and the file says so.
+    place.expect(0, "setup c.r1cs dev.zkey --insecure");
+    contains(&place.expect(0, "inspect dev.zkey").0, &["insecure", "no contribution"]);
+}
+
+#[test]
+fn setup_refuses_secrets_that_are_none() {
+    let place = Place::with_fixture("edge");
+    let r = "73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000001";
+    for (toxic, words) in [
+        ("{}", "tau"),
+        (r#"{"tau":"0","alpha":"7","beta":"b","delta":"1"}"#, "tau"),
+        (r#"{"tau":"5","alpha":"7","beta":"b","delta":"xyz"}"#, "delta"),
+        (&format!(r#"{{"tau":"5","alpha":"{r}","beta":"b","delta":"1"}}"#), "alpha"),
+        (r#"{"tau":"5","alpha":"7","beta":"b","delta":"1","gamma":"2"}"#, "gamma"),
+        (r#"{"tau":"1","alpha":"7","beta":"b","delta":"1"}"#, "root of unity"),
+    ] {
+        place.write("toxic.json", toxic.as_bytes());
+        let (_, err) = place.expect(1, "setup c.r1cs new.zkey --insecure --secrets toxic.json");
+        contains(&err, &[words]);
+        assert!(!place.path("new.zkey").exists());
+    }
+}
+
+#[test]
+fn the_verification_key_is_exported_as_snarkjs_does() {
+    let place = Place::with_fixture("edge");
+    place.expect(0, "export-vk c.zkey vk.json");
+    assert_eq!(read(&place.path("vk.json")), read(&place.path("verification_key.json")));
+}
+
+#[test]
+fn inspect_knows_every_format() {
+    let place = Place::with_fixture("edge");
+    let bellman = vectors::Bellman::named("edge8");
+    for name in ["params", "vk", "proof"] {
+        place.write(name, &bellman.file(name));
+    }
+    for (file, kind) in [
+        ("c.zkey", ".zkey"),
+        ("c.wtns", ".wtns"),
+        ("c.r1cs", ".r1cs"),
+        ("proof.json", "proof.json"),
+        ("public.json", "public.json"),
+        ("verification_key.json", "verification_key.json"),
+        ("params", ".params"),
+        ("vk", ".vk"),
+        ("proof", "192-byte"),
+    ] {
+        contains(&place.expect(0, &format!("inspect {file}")).0, &[kind, "blake3"]);
+        let (out, _) = place.expect(0, &format!("inspect --json --check {file}"));
+        let facts: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert!(facts["kind"].as_str().unwrap().contains(kind), "{out}");
+    }
+    let (out, _) = place.expect(0, "inspect c.zkey --json");
+    let facts: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&facts["domain"], &facts["variables"]), (&128.into(), &99.into()));
+    assert_eq!(facts["insecure"], serde_json::Value::Null);
+    place.write("noise", b"\xff\xfe\xfd");
+    contains(&place.expect(1, "inspect noise").1, &["noise", "3 bytes"]);
+    place.write("empty", b"");
+    place.expect(1, "inspect empty");
+}
+
+#[test]
+fn devices_and_doctor_report_what_is_there() {
+    let place = Place::new();
+    contains(&place.expect(0, "devices").0, &["cpu", "found", "cuda", "wgpu"]);
+    let (out, _) = place.expect(0, "doctor");
+    contains(&out, &["pass host: Fr", "pass cpu: sum in G2"]);
+    assert!(!out.contains("FAIL"));
+}
+
+#[test]
+fn quiet_says_nothing_and_help_says_what_is_insecure() {
+    let place = Place::with_fixture("allpub");
+    let (out, err) = place.expect(0, "prove c.zkey c.wtns p.json x.json --quiet");
+    assert!(out.is_empty() && err.is_empty(), "{out}{err}");
+    contains(&place.expect(0, "--help").0, &["INSECURE", "Exit codes"]);
+    contains(&place.expect(0, "setup --help").0, &["forge"]);
+    contains(&place.expect(0, "--version").0, &[env!("CARGO_PKG_VERSION")]);
+}
+
+#[cfg(unix)]
+#[test]
+fn outputs_are_readable_as_the_umask_says() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::with_fixture("allpub");
+    place.write("reference", b"");
+    place.expect(0, "prove c.zkey c.wtns p.json x.json");
+    let mode = |name: &str| Path::new(&place.path(name)).metadata().unwrap().permissions().mode();
+    assert_eq!(mode("p.json"), mode("reference"));
+}
