@@ -1,6 +1,8 @@
 //! The two groups of BLS12-381, G1 over Fp and G2 over Fp2, generic over the coordinate field.
 
 pub(crate) mod batch;
+#[cfg(target_arch = "x86_64")]
+mod ifma;
 
 use bytemuck::{Pod, Zeroable};
 
@@ -146,8 +148,9 @@ impl<F: Coordinate> Affine<F> {
         self.0[1]
     }
     /// Whether this is the neutral element.
+    #[inline(always)]
     pub fn is_infinity(&self) -> bool {
-        *self == Self::INFINITY
+        self.0[0].is_zero() && self.0[1].is_zero()
     }
     /// The inverse, (x, -y).
     pub fn neg(&self) -> Self {

@@ -1,4 +1,5 @@
 //! Constraint systems written by hand, and the bytes of their files.
+#![allow(dead_code, reason = "each test file uses its part of what they share")]
 
 use forebay::field::{Field, Fr};
 

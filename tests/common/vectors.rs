@@ -1,6 +1,6 @@
 //! The folders of test vectors: `tests/vectors`, or the one that FOREBAY_VECTORS names, in the same two layouts.
-#![allow(dead_code, reason = "each test file uses its part of what they share")]
 //! A folder dropped in is tested with no change of code.
+#![allow(dead_code, reason = "each test file uses its part of what they share")]
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@
 //! all of them is one deep tree. Every addition is complete: infinity, P + P and P - P are told
 //! apart before the inversion.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::Pod;
@@ -49,7 +50,7 @@ impl Plan {
     }
 
     pub(super) fn scratch_words(&self) -> usize {
-        4 * self.len + self.lanes * self.lane_words()
+        4 * self.len + self.len.div_ceil(2) + self.lanes * self.lane_words()
     }
 }
 
@@ -83,10 +84,12 @@ pub(super) fn msm<F: Coordinate>(
         return Point::INFINITY;
     }
     let plan = Plan::new::<F>(scalars.len(), threads);
-    let (signed, lanes) = scratch.split_at_mut(4 * scalars.len());
-    let signed = &mut bytemuck::cast_slice_mut::<u64, [u64; 4]>(signed)[..bases.len()];
+    let mut scratch = scratch;
+    let signed = &mut carve::<[u64; 4]>(&mut scratch, scalars.len())[..bases.len()];
+    let wide = carve::<u32>(&mut scratch, scalars.len());
     gather(bases, scalars, density, signed);
 
+    let signed = &*signed;
     let stats = signed.par_chunks(1 << 12).map(Stats::of).reduce(Stats::default, Stats::merge);
     if stats.bits == 0 {
         return Point::INFINITY;
@@ -94,17 +97,22 @@ pub(super) fn msm<F: Coordinate>(
     let (c, parts) = best_window(stats.wide, stats.bits, bases.len(), threads);
     let c = c.min(plan.max_window);
     let windows = stats.bits / c as usize + 1;
+    // All scalars have a digit in the first window; most of a real witness, its bits, have no other.
+    let mut count = 0;
+    for (i, _) in signed.iter().enumerate().filter(|(_, scalar)| bits_of(scalar) >= c as usize) {
+        wide[count] = i as u32;
+        count += 1;
+    }
+    let wide = &wide[..count];
 
     // One task a window and part, taken in turn by the lanes, each with its own scratch.
-    let signed = &*signed;
-    let part_len = bases.len().div_ceil(parts);
     let tasks = windows * parts;
     let next = AtomicUsize::new(0);
-    let mut sums: Vec<(usize, Point<F>)> = lanes
+    let mut sums: Vec<(usize, Point<F>)> = scratch
         .par_chunks_exact_mut(plan.lane_words())
         .take(plan.lanes)
         .flat_map_iter(|scratch| {
-            let mut lane = Lane::<F>::new(&plan, c, scratch);
+            let mut lane = Lane::<F>::new(&plan, c, bases, signed, scratch);
             let mut sums = Vec::new();
             loop {
                 let task = next.fetch_add(1, Ordering::Relaxed);
@@ -112,9 +120,15 @@ pub(super) fn msm<F: Coordinate>(
                     return sums;
                 }
                 let (window, part) = (task / parts, task % parts);
-                let range =
-                    (part * part_len).min(bases.len())..((part + 1) * part_len).min(bases.len());
-                sums.push((window, lane.window_sum(&bases[range.clone()], &signed[range], window)));
+                let part_of = |len: usize| {
+                    let part_len = len.div_ceil(parts);
+                    (part * part_len).min(len)..((part + 1) * part_len).min(len)
+                };
+                let sum = match window {
+                    0 => lane.window_sum(window, part_of(signed.len()), |i| i as u32),
+                    _ => lane.window_sum(window, part_of(wide.len()), |i| wide[i]),
+                };
+                sums.push((window, sum));
             }
         })
         .collect();
@@ -184,10 +198,8 @@ struct Stats {
 
 impl Stats {
     fn of(scalars: &[[u64; 4]]) -> Self {
-        scalars.iter().fold(Self::default(), |stats, s| {
-            let limbs = [s[0], s[1], s[2], s[3] & !NEGATIVE];
-            let top = limbs.iter().rposition(|limb| *limb != 0);
-            let bits = top.map_or(0, |i| 64 * (i + 1) - limbs[i].leading_zeros() as usize);
+        scalars.iter().fold(Self::default(), |stats, scalar| {
+            let bits = bits_of(scalar);
             stats.merge(Self { wide: (bits > 16) as usize, bits })
         })
     }
@@ -195,6 +207,13 @@ impl Stats {
     fn merge(self, other: Self) -> Self {
         Self { wide: self.wide + other.wide, bits: self.bits.max(other.bits) }
     }
+}
+
+/// Bits of |s|.
+fn bits_of(scalar: &[u64; 4]) -> usize {
+    let limbs = [scalar[0], scalar[1], scalar[2], scalar[3] & !NEGATIVE];
+    let top = limbs.iter().rposition(|limb| *limb != 0);
+    top.map_or(0, |i| 64 * (i + 1) - limbs[i].leading_zeros() as usize)
 }
 
 /// The digit of a scalar with its sign in the top bit.
@@ -207,6 +226,8 @@ fn digit(scalar: &[u64; 4], window: usize, c: u32) -> i32 {
 /// One worker's scratch, and the window sums it computes in it.
 struct Lane<'a, F> {
     c: u32,
+    bases: &'a [Affine<F>],
+    scalars: &'a [[u64; 4]],
     buckets: &'a mut [Affine<F>],
     tree: &'a mut [Affine<F>],
     /// After a sort, entries of digit d are `start[d - 1]..start[d]`.
@@ -224,10 +245,18 @@ fn carve<'a, T: Pod>(words: &mut &'a mut [u64], len: usize) -> &'a mut [T] {
 }
 
 impl<'a, F: Coordinate> Lane<'a, F> {
-    fn new(plan: &Plan, c: u32, mut scratch: &'a mut [u64]) -> Self {
+    fn new(
+        plan: &Plan,
+        c: u32,
+        bases: &'a [Affine<F>],
+        scalars: &'a [[u64; 4]],
+        mut scratch: &'a mut [u64],
+    ) -> Self {
         let buckets = 1 << (c - 1);
         Self {
             c,
+            bases,
+            scalars,
             buckets: carve(&mut scratch, buckets),
             tree: carve(&mut scratch, plan.chunk()),
             start: carve(&mut scratch, buckets + 2),
@@ -236,24 +265,30 @@ impl<'a, F: Coordinate> Lane<'a, F> {
         }
     }
 
-    /// The sum of digit times base over one window.
-    fn window_sum(&mut self, bases: &[Affine<F>], scalars: &[[u64; 4]], window: usize) -> Point<F> {
+    /// The sum of digit times base over one window, for the bases and scalars `index(i)` with i in `range`.
+    fn window_sum(
+        &mut self,
+        window: usize,
+        range: Range<usize>,
+        index: impl Fn(usize) -> u32,
+    ) -> Point<F> {
         self.buckets.fill(Affine::INFINITY);
         let chunk = self.tree.len();
-        for (bases, scalars) in bases.chunks(chunk).zip(scalars.chunks(chunk)) {
-            self.sort(scalars, window);
-            self.sum_buckets(bases);
+        for start in range.clone().step_by(chunk) {
+            self.sort(window, start..range.end.min(start + chunk), &index);
+            self.sum_buckets();
         }
         self.reduce()
     }
 
     /// Counting sort of a chunk's non-zero digits.
-    fn sort(&mut self, scalars: &[[u64; 4]], window: usize) {
+    fn sort(&mut self, window: usize, range: Range<usize>, index: impl Fn(usize) -> u32) {
         self.start.fill(0);
         // Counts stand two places up, so that after the prefix sum `start[d]` is the first free
         // place of digit d, and after the second pass its end.
-        for scalar in scalars {
-            let digit = digit(scalar, window, self.c).unsigned_abs() as usize;
+        let digit = |index: u32| digit(&self.scalars[index as usize], window, self.c);
+        for i in range.clone() {
+            let digit = digit(index(i)).unsigned_abs() as usize;
             if digit != 0 {
                 self.start[digit + 1] += 1;
             }
@@ -261,19 +296,19 @@ impl<'a, F: Coordinate> Lane<'a, F> {
         for i in 1..self.start.len() {
             self.start[i] += self.start[i - 1];
         }
-        for (i, scalar) in scalars.iter().enumerate() {
-            let digit = digit(scalar, window, self.c);
+        for index in range.map(index) {
+            let digit = digit(index);
             if digit != 0 {
                 let place = &mut self.start[digit.unsigned_abs() as usize];
-                self.entries[*place as usize] = (i as u32) << 1 | (digit < 0) as u32;
+                self.entries[*place as usize] = index << 1 | (digit < 0) as u32;
                 *place += 1;
             }
         }
     }
 
     /// Adds the sorted entries to their buckets: each bucket's points are paired level by level.
-    fn sum_buckets(&mut self, bases: &[Affine<F>]) {
-        let Self { buckets, tree, start, entries, adder, .. } = self;
+    fn sum_buckets(&mut self) {
+        let Self { bases, buckets, tree, start, entries, adder, .. } = self;
         let point = |entry: u32| {
             let base = bases[(entry >> 1) as usize];
             if entry & 1 == 0 { base } else { base.neg() }
