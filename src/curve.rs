@@ -1,8 +1,10 @@
 //! The two groups of BLS12-381, G1 over Fp and G2 over Fp2, generic over the coordinate field.
 
 pub(crate) mod batch;
+pub(crate) mod buckets;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
+pub(crate) mod subgroup;
 
 use bytemuck::{Pod, Zeroable};
 

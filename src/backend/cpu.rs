@@ -50,7 +50,7 @@ impl Cpu {
 /// inputs of a verification).
 pub(crate) fn host_msm<F: Coordinate>(bases: &[Affine<F>], scalars: &[Fr]) -> Point<F> {
     let threads = rayon::current_num_threads();
-    let words = msm::Plan::new::<F>(scalars.len(), threads).scratch_words();
+    let words = msm::Plan::<F>::new(scalars.len(), threads).scratch_words();
     msm::msm(bases, scalars, None, threads, &mut vec![0; words])
 }
 
@@ -132,7 +132,9 @@ impl Backend for Cpu {
         label: &'static str,
         len: usize,
     ) -> Result<CpuBuffer<T>> {
-        let reservation = lease.reserve(label, (len * size_of::<T>()) as u64)?;
+        // A length that overflows is more than any lease has.
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let reservation = lease.reserve(label, bytes)?;
         Ok(CpuBuffer { data: Data::Owned(bytemuck::zeroed_vec(len)), _reservation: reservation })
     }
 
@@ -236,6 +238,6 @@ impl Backend for Cpu {
     }
 
     fn msm_scratch<F: Coordinate>(&self, len: usize) -> u64 {
-        msm::Plan::new::<F>(len, self.threads).scratch_words() as u64 * 8
+        msm::Plan::<F>::new(len, self.threads).scratch_words() as u64 * 8
     }
 }

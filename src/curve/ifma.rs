@@ -115,7 +115,7 @@ impl<F: Coordinate> Lanes<F> {
             return;
         }
         // Lanes without an addition divide by 1.
-        while self.len % LANES != 0 {
+        while !self.len.is_multiple_of(LANES) {
             let lane = self.len % LANES;
             let operands =
                 &mut self.operands[4 * F::DEGREE * (self.len / LANES)..][..4 * F::DEGREE];

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::Source;
-use super::points::{Encoding, Reading, encode, for_each_point, point_bytes, read_point};
+use super::points::{Encoding, Points, Reading, encode, point_bytes, read_point};
 use super::zkey::Options;
 use crate::backend::bit_reverse;
 use crate::curve::{Affine, Coordinate, G1Affine};
@@ -166,9 +166,14 @@ impl<'a, S: Source + ?Sized> Params<'a, S> {
             infinity: false,
             progress: options.progress,
         };
-        let mut h = vec![Affine::INFINITY; shape.h];
         // The last coefficient, whose index is all ones, would stand last: leaving it out moves no other.
-        self.h.for_each(self.source, reading, |j, point| h[bit_reverse(j, shape.log_n)] = point)?;
+        let h = self.h.points(self.source).read_into(
+            reading,
+            vec![Affine::INFINITY; shape.h],
+            |h, j, point| {
+                h[bit_reverse(j, shape.log_n)] = point;
+            },
+        )?;
         let query = |points| Query { points: Arc::new(points), density: None };
         let everyone = crate::key::Density::from_bits(std::iter::repeat_n(true, shape.l));
         Ok(ProvingKey {
@@ -222,18 +227,11 @@ impl<F: Coordinate> Section<F> {
         self.start + self.count as u64 * point_bytes::<F>()
     }
 
-    fn for_each<S: Source + ?Sized>(
-        &self,
-        source: &S,
-        reading: Reading<'_>,
-        sink: impl FnMut(usize, Affine<F>),
-    ) -> Result<()> {
-        for_each_point(source, self.name, self.start, self.count, reading, sink)
+    fn points<'c, S: Source + ?Sized>(&self, source: &'c S) -> Points<'c, S> {
+        Points { source, what: self.name, start: self.start, count: self.count }
     }
 
     fn read<S: Source + ?Sized>(&self, source: &S, reading: Reading<'_>) -> Result<Vec<Affine<F>>> {
-        let mut points = Vec::with_capacity(self.count);
-        self.for_each(source, reading, |_, point| points.push(point))?;
-        Ok(points)
+        self.points(source).read(reading)
     }
 }

@@ -3,8 +3,9 @@
 use rayon::prelude::*;
 
 use super::{Progress, Source};
+use crate::curve::subgroup::all_in_subgroup;
 use crate::curve::{Affine, Coordinate};
-use crate::field::{Fp, Fr};
+use crate::field::{Field, Fp, Fr};
 use crate::{Error, Result};
 
 /// Points in one block: 1.5 MiB of G1, enough work for many threads.
@@ -35,64 +36,57 @@ pub(crate) const fn point_bytes<F: Coordinate>() -> u64 {
     size_of::<Affine<F>>() as u64
 }
 
-/// Decodes one point and checks it; says what is wrong with it.
+/// Decodes one point, which must be on the curve if points are checked; says what is wrong with it.
 fn decode<F: Coordinate>(
     bytes: &[u8],
     reading: &Reading<'_>,
 ) -> std::result::Result<Affine<F>, &'static str> {
-    let mut bytes: Vec<[u8; 48]> = bytes.as_chunks::<48>().0.to_vec();
-    let point = match reading.encoding {
+    let (bytes, _) = bytes.as_chunks::<48>();
+    let mut coordinates = [Fp::ZERO; 4];
+    let coordinates = &mut coordinates[..bytes.len()];
+    let not_below_q = "a coordinate that is not below q";
+    match reading.encoding {
         Encoding::Snarkjs => {
-            let coordinates: Option<Vec<Fp>> =
-                bytes.iter().map(|b| Fp::from_montgomery_limbs(limbs(b))).collect();
-            from_coordinates::<F>(&coordinates.ok_or("a coordinate that is not below q")?)
+            for (coordinate, bytes) in coordinates.iter_mut().zip(bytes) {
+                *coordinate = Fp::from_montgomery_limbs(limbs(bytes)).ok_or(not_below_q)?;
+            }
         }
         Encoding::Zcash => {
-            let flags = bytes[0][0] & 0xe0;
-            bytes[0][0] &= 0x1f;
-            match flags {
+            match bytes[0][0] & 0xe0 {
                 0x00 => {}
-                0x40 if bytes.iter().all(|b| *b == [0; 48]) => return infinity(reading),
+                0x40 if bytes[0][0] == 0x40
+                    && bytes.as_flattened()[1..].iter().all(|b| *b == 0) =>
+                {
+                    return infinity(reading);
+                }
                 0x40 => return Err("an infinity flag on a point that is not zero"),
                 _ => return Err("the flags of another encoding"),
             }
-            let coordinates: Option<Vec<Fp>> = bytes
-                .iter_mut()
-                .map(|b| {
-                    b.reverse();
-                    Fp::from_le_bytes(b)
-                })
-                .collect();
-            let mut coordinates = coordinates.ok_or("a coordinate that is not below q")?;
+            for (coordinate, bytes) in coordinates.iter_mut().zip(bytes) {
+                let mut little_endian = *bytes;
+                little_endian.reverse();
+                *coordinate = Fp::from_le_bytes(&little_endian).ok_or(not_below_q)?;
+            }
+            // c1 stands before c0
             coordinates.chunks_mut(F::DEGREE).for_each(<[Fp]>::reverse);
-            let point = from_coordinates::<F>(&coordinates);
-            if point.is_infinity() {
+            if coordinates.iter().all(|c| c.is_zero()) {
                 return Err("the point (0, 0) without an infinity flag");
             }
-            point
         }
-    };
+    }
+    let (x, y) = coordinates.split_at(F::DEGREE);
+    let point = Affine([F::from_coefficients(x), F::from_coefficients(y)]);
     if point.is_infinity() {
         return infinity(reading);
     }
-    if reading.check {
-        if !F::on_curve(&point) {
-            return Err("a point that is not on the curve");
-        }
-        if !F::in_subgroup(&point) {
-            return Err("a point on the curve but outside the subgroup of order r");
-        }
+    if reading.check && !F::on_curve(&point) {
+        return Err("a point that is not on the curve");
     }
     Ok(point)
 }
 
 fn infinity<F: Coordinate>(reading: &Reading<'_>) -> std::result::Result<Affine<F>, &'static str> {
     if reading.infinity { Ok(Affine::INFINITY) } else { Err("the point at infinity") }
-}
-
-fn from_coordinates<F: Coordinate>(c: &[Fp]) -> Affine<F> {
-    let (x, y) = c.split_at(F::DEGREE);
-    Affine([F::from_coefficients(x), F::from_coefficients(y)])
 }
 
 fn limbs(bytes: &[u8; 48]) -> [u64; 6] {
@@ -103,48 +97,90 @@ fn limbs(bytes: &[u8; 48]) -> [u64; 6] {
     limbs
 }
 
-/// Reads `count` points from `start`, which lie inside the source, and hands them in order to
-/// `sink(index, point)`. `what` names them in errors: "section 5 (A), point 17".
-pub(crate) fn for_each_point<F: Coordinate, S: Source + ?Sized>(
-    source: &S,
-    what: &str,
-    start: u64,
-    count: usize,
-    reading: Reading<'_>,
-    mut sink: impl FnMut(usize, Affine<F>),
-) -> Result<()> {
-    let bytes = point_bytes::<F>() as usize;
-    let mut raw = vec![0; bytes * BLOCK.min(count)];
-    for first in (0..count).step_by(BLOCK) {
-        let len = BLOCK.min(count - first);
-        let raw = &mut raw[..bytes * len];
-        source.read_at(start + (first * bytes) as u64, raw)?;
-        let points: Vec<_> =
-            raw.par_chunks_exact(bytes).map(|raw| decode::<F>(raw, &reading)).collect();
-        for (i, point) in points.into_iter().enumerate() {
-            let index = first + i;
-            let point = point.map_err(|found| {
-                let place =
-                    format!("{what}, offset {}, point {index}", start + (index * bytes) as u64);
-                Error::invalid(place, found, format!("a point of {}", F::GROUP))
-            })?;
-            sink(index, point);
-        }
-        reading.progress.advance(len as u64);
-    }
-    Ok(())
+/// An array of points in a source, which lies inside it. `what` names it in errors: "section 5 (A)".
+pub(crate) struct Points<'a, S: ?Sized> {
+    pub source: &'a S,
+    pub what: &'a str,
+    pub start: u64,
+    pub count: usize,
 }
 
-/// Reads one point at `start`; see [`for_each_point`].
+impl<S: Source + ?Sized> Points<'_, S> {
+    /// Reads all points and hands them in order to `sink(index, point)`. Here they are checked one by one to be
+    /// on the curve, but not for their order.
+    fn decode<F: Coordinate>(
+        &self,
+        reading: Reading<'_>,
+        mut sink: impl FnMut(usize, Affine<F>) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = point_bytes::<F>() as usize;
+        let mut raw = vec![0; bytes * BLOCK.min(self.count)];
+        for first in (0..self.count).step_by(BLOCK) {
+            let len = BLOCK.min(self.count - first);
+            let raw = &mut raw[..bytes * len];
+            self.source.read_at(self.start + (first * bytes) as u64, raw)?;
+            let decoded = raw
+                .par_chunks_exact(bytes)
+                .with_min_len(1 << 8)
+                .map(|raw| decode::<F>(raw, &reading));
+            let points: Vec<_> = decoded.collect();
+            for (i, point) in points.into_iter().enumerate() {
+                let point = point.map_err(|found| self.wrong::<F>(first + i, found))?;
+                sink(first + i, point)?;
+            }
+            reading.progress.advance(len as u64);
+        }
+        Ok(())
+    }
+
+    fn wrong<F: Coordinate>(&self, index: usize, found: &str) -> Error {
+        let offset = self.start + index as u64 * point_bytes::<F>();
+        let place = format!("{}, offset {offset}, point {index}", self.what);
+        Error::invalid(place, found, format!("a point of {}", F::GROUP))
+    }
+
+    /// Reads all points into `out`; `put(out, index, point)` puts each where it belongs, or leaves it out if it is
+    /// infinity. If points are checked, their order is checked for all together, and one by one if that fails.
+    pub fn read_into<F: Coordinate>(
+        &self,
+        reading: Reading<'_>,
+        mut out: Vec<Affine<F>>,
+        mut put: impl FnMut(&mut Vec<Affine<F>>, usize, Affine<F>),
+    ) -> Result<Vec<Affine<F>>> {
+        self.decode(reading, |index, point| {
+            put(&mut out, index, point);
+            Ok(())
+        })?;
+        if !reading.check || all_in_subgroup(&out)? {
+            return Ok(out);
+        }
+        self.decode(Reading { progress: &super::Silent, ..reading }, |index, point: Affine<F>| {
+            if F::in_subgroup(&point) {
+                return Ok(());
+            }
+            Err(self.wrong::<F>(index, "a point on the curve but outside the subgroup of order r"))
+        })?;
+        Err(Error::invalid(
+            self.what,
+            "other points than a moment ago",
+            "a file that stays as it is",
+        ))
+    }
+
+    /// Reads all points in order.
+    pub fn read<F: Coordinate>(&self, reading: Reading<'_>) -> Result<Vec<Affine<F>>> {
+        self.read_into(reading, Vec::with_capacity(self.count), |out, _, point| out.push(point))
+    }
+}
+
+/// Reads one point at `start`.
 pub(crate) fn read_point<F: Coordinate, S: Source + ?Sized>(
     source: &S,
     what: &str,
     start: u64,
     reading: Reading<'_>,
 ) -> Result<Affine<F>> {
-    let mut out = Affine::INFINITY;
-    for_each_point(source, what, start, 1, reading, |_, point| out = point)?;
-    Ok(out)
+    Ok(Points { source, what, start, count: 1 }.read(reading)?[0])
 }
 
 /// The bytes of a point in an encoding.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::iden3::{Container, Section, expect_q, expect_r};
 use super::points::{
-    Encoding, Reading, for_each_point, fr_from_double_montgomery, point_bytes, read_point,
+    Encoding, Points, Reading, fr_from_double_montgomery, point_bytes, read_point,
 };
 use super::{Progress, Source, expect_length};
 use crate::backend::Matrix;
@@ -166,16 +166,9 @@ impl<'a, S: Source + ?Sized> Zkey<'a, S> {
         let point_g2 = |name: &str, offset| {
             read_point(source, &format!("{place}, {name}"), at + offset, reading)
         };
-        let mut ic = Vec::with_capacity(public as usize + 1);
-        let ic_start = file.section(3, "IC")?.start;
-        for_each_point(
-            source,
-            "section 3 (IC)",
-            ic_start,
-            public as usize + 1,
-            reading,
-            |_, p| ic.push(p),
-        )?;
+        let start = file.section(3, "IC")?.start;
+        let ic = Points { source, what: "section 3 (IC)", start, count: public as usize + 1 };
+        let ic = ic.read(reading)?;
         let header = Header {
             variables,
             public,
@@ -208,19 +201,10 @@ impl<'a, S: Source + ?Sized> Zkey<'a, S> {
             progress: options.progress,
         };
 
-        let mut h = vec![Affine::INFINITY; n];
-        let place =
-            |i: usize| (snarkjs_exponent(2 * i as u64 + 1, header.log_n + 1) as usize - 1) / 2;
-        for_each_point(
-            self.file.source,
-            "section 9 (H)",
-            self.file.section(9, "H")?.start,
-            n,
-            reading,
-            |i, p| {
-                h[place(i)] = p;
-            },
-        )?;
+        let place = |i| (snarkjs_exponent(2 * i as u64 + 1, header.log_n + 1) as usize - 1) / 2;
+        let h = self.points(9, "section 9 (H)", n)?;
+        let h =
+            h.read_into(reading, vec![Affine::INFINITY; n], |h, i, point| h[place(i)] = point)?;
         Ok(ProvingKey {
             log_n: header.log_n,
             inputs,
@@ -229,39 +213,42 @@ impl<'a, S: Source + ?Sized> Zkey<'a, S> {
             vk: header.vk.clone(),
             beta_g1: header.beta_g1,
             delta_g1: header.delta_g1,
-            a: self.query(5, "A", variables, reading)?,
-            b_g1: self.query(6, "B1", variables, reading)?,
-            b_g2: self.query(7, "B2", variables, reading)?,
-            l: self.query(8, "C", variables - inputs, reading)?,
+            a: self.query(5, "section 5 (A)", variables, reading)?,
+            b_g1: self.query(6, "section 6 (B1)", variables, reading)?,
+            b_g2: self.query(7, "section 7 (B2)", variables, reading)?,
+            l: self.query(8, "section 8 (C)", variables - inputs, reading)?,
             h: Arc::new(h),
             matrices: Some(self.matrices()?),
+        })
+    }
+
+    /// The points of section `id`, which `what` names.
+    fn points<'c>(&'c self, id: u32, what: &'c str, count: usize) -> Result<Points<'c, S>> {
+        Ok(Points {
+            source: self.file.source,
+            what,
+            start: self.file.section(id, what)?.start,
+            count,
         })
     }
 
     fn query<F: Coordinate>(
         &self,
         id: u32,
-        name: &str,
+        what: &str,
         len: usize,
         reading: Reading<'_>,
     ) -> Result<Query<F>> {
         // Room for all; what infinity leaves unused is never touched, and is given back.
-        let mut points: Vec<Affine<F>> = Vec::with_capacity(len);
+        let room: Vec<Affine<F>> = Vec::with_capacity(len);
         let mut present = vec![false; len];
-        let start = self.file.section(id, name)?.start;
-        for_each_point(
-            self.file.source,
-            &format!("section {id} ({name})"),
-            start,
-            len,
-            reading,
-            |i, point| {
+        let mut points =
+            self.points(id, what, len)?.read_into(reading, room, |points, i, point| {
                 if !point.is_infinity() {
                     points.push(point);
                     present[i] = true;
                 }
-            },
-        )?;
+            })?;
         points.shrink_to_fit();
         Ok(Query { points: Arc::new(points), density: Some(Density::from_bits(present)) })
     }

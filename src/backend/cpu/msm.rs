@@ -7,13 +7,14 @@
 //! all of them is one deep tree. Every addition is complete: infinity, P + P and P - P are told
 //! apart before the inversion.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytemuck::Pod;
 use rayon::prelude::*;
 
-use crate::curve::batch::{Adder, BATCH, booth_digit};
+use crate::curve::batch::{BATCH, booth_digit};
+use crate::curve::buckets::{Buckets, carve};
 use crate::curve::{Affine, Coordinate, Point};
 use crate::field::Fr;
 
@@ -23,18 +24,20 @@ const SCALAR_BITS: usize = 254;
 const NEGATIVE: u64 = 1 << 63;
 
 /// The shape of the work for at most `len` scalars, and the scratch it takes. Pure.
-pub(super) struct Plan {
+pub(super) struct Plan<F> {
     len: usize,
     lanes: usize,
     /// The largest window that will be chosen: the best for `len` wide scalars.
     max_window: u32,
-    point_words: usize,
+    group: PhantomData<F>,
 }
 
-impl Plan {
-    pub(super) fn new<F: Coordinate>(len: usize, threads: usize) -> Self {
-        let max_window = best_window(len, SCALAR_BITS, len, threads).0;
-        Self { len, lanes: threads, max_window, point_words: size_of::<Affine<F>>() / 8 }
+impl<F: Coordinate> Plan<F> {
+    pub(super) fn new(len: usize, threads: usize) -> Self {
+        // More parts only favour smaller windows, so that of one thread is the largest; and it never
+        // falls when `len` grows, which the number of parts does.
+        let max_window = best_window(len, SCALAR_BITS, len, 1).0;
+        Self { len, lanes: threads, max_window, group: PhantomData }
     }
 
     /// Points that one lane sorts and sums at a time: enough that buckets fill (eight a bucket),
@@ -45,8 +48,7 @@ impl Plan {
 
     /// 64-bit words for one lane: its buckets, its trees, the bucket boundaries, the sorted entries.
     fn lane_words(&self) -> usize {
-        let (buckets, chunk) = (1 << (self.max_window - 1), self.chunk());
-        self.point_words * (buckets + chunk) + (buckets + 2).div_ceil(2) + chunk.div_ceil(2)
+        Buckets::<F>::words(1 << (self.max_window - 1), self.chunk())
     }
 
     pub(super) fn scratch_words(&self) -> usize {
@@ -83,7 +85,8 @@ pub(super) fn msm<F: Coordinate>(
     if bases.is_empty() {
         return Point::INFINITY;
     }
-    let plan = Plan::new::<F>(scalars.len(), threads);
+    let plan = Plan::<F>::new(scalars.len(), threads);
+    assert!(scratch.len() >= plan.scratch_words(), "scratch below what msm_scratch says");
     let mut scratch = scratch;
     let signed = &mut carve::<[u64; 4]>(&mut scratch, scalars.len())[..bases.len()];
     let wide = carve::<u32>(&mut scratch, scalars.len());
@@ -223,46 +226,23 @@ fn digit(scalar: &[u64; 4], window: usize, c: u32) -> i32 {
     if scalar[3] & NEGATIVE == 0 { digit } else { -digit }
 }
 
-/// One worker's scratch, and the window sums it computes in it.
+/// One worker, with its scratch.
 struct Lane<'a, F> {
     c: u32,
     bases: &'a [Affine<F>],
     scalars: &'a [[u64; 4]],
-    buckets: &'a mut [Affine<F>],
-    tree: &'a mut [Affine<F>],
-    /// After a sort, entries of digit d are `start[d - 1]..start[d]`.
-    start: &'a mut [u32],
-    /// Index of a base, doubled, plus 1 for its negative.
-    entries: &'a mut [u32],
-    adder: Adder<F>,
-}
-
-/// The first `len` values of `T` that `words` holds, and what is behind them.
-fn carve<'a, T: Pod>(words: &mut &'a mut [u64], len: usize) -> &'a mut [T] {
-    let (head, tail) = std::mem::take(words).split_at_mut((len * size_of::<T>()).div_ceil(8));
-    *words = tail;
-    &mut bytemuck::cast_slice_mut(head)[..len]
+    buckets: Buckets<'a, F>,
 }
 
 impl<'a, F: Coordinate> Lane<'a, F> {
     fn new(
-        plan: &Plan,
+        plan: &Plan<F>,
         c: u32,
         bases: &'a [Affine<F>],
         scalars: &'a [[u64; 4]],
-        mut scratch: &'a mut [u64],
+        scratch: &'a mut [u64],
     ) -> Self {
-        let buckets = 1 << (c - 1);
-        Self {
-            c,
-            bases,
-            scalars,
-            buckets: carve(&mut scratch, buckets),
-            tree: carve(&mut scratch, plan.chunk()),
-            start: carve(&mut scratch, buckets + 2),
-            entries: carve(&mut scratch, plan.chunk()),
-            adder: Adder::new(),
-        }
+        Self { c, bases, scalars, buckets: Buckets::new(1 << (c - 1), plan.chunk(), scratch) }
     }
 
     /// The sum of digit times base over one window, for the bases and scalars `index(i)` with i in `range`.
@@ -272,95 +252,14 @@ impl<'a, F: Coordinate> Lane<'a, F> {
         range: Range<usize>,
         index: impl Fn(usize) -> u32,
     ) -> Point<F> {
-        self.buckets.fill(Affine::INFINITY);
-        let chunk = self.tree.len();
+        self.buckets.sums.fill(Affine::INFINITY);
+        let chunk = self.buckets.chunk();
         for start in range.clone().step_by(chunk) {
-            self.sort(window, start..range.end.min(start + chunk), &index);
-            self.sum_buckets();
+            let indices = (start..range.end.min(start + chunk)).map(&index);
+            let digits = indices.map(|i| (i, digit(&self.scalars[i as usize], window, self.c)));
+            self.buckets.add(self.bases, digits);
         }
         self.reduce()
-    }
-
-    /// Counting sort of a chunk's non-zero digits.
-    fn sort(&mut self, window: usize, range: Range<usize>, index: impl Fn(usize) -> u32) {
-        self.start.fill(0);
-        // Counts stand two places up, so that after the prefix sum `start[d]` is the first free
-        // place of digit d, and after the second pass its end.
-        let digit = |index: u32| digit(&self.scalars[index as usize], window, self.c);
-        for i in range.clone() {
-            let digit = digit(index(i)).unsigned_abs() as usize;
-            if digit != 0 {
-                self.start[digit + 1] += 1;
-            }
-        }
-        for i in 1..self.start.len() {
-            self.start[i] += self.start[i - 1];
-        }
-        for index in range.map(index) {
-            let digit = digit(index);
-            if digit != 0 {
-                let place = &mut self.start[digit.unsigned_abs() as usize];
-                self.entries[*place as usize] = index << 1 | (digit < 0) as u32;
-                *place += 1;
-            }
-        }
-    }
-
-    /// Adds the sorted entries to their buckets: each bucket's points are paired level by level.
-    fn sum_buckets(&mut self) {
-        let Self { bases, buckets, tree, start, entries, adder, .. } = self;
-        let point = |entry: u32| {
-            let base = bases[(entry >> 1) as usize];
-            if entry & 1 == 0 { base } else { base.neg() }
-        };
-        // First level: from the bases into the tree. Sums are written at or before the places of
-        // their summands, so one array serves all levels, though a batch writes late.
-        let mut longest = 0;
-        let mut end = 0;
-        let mut first = 0;
-        for boundary in start[1..=buckets.len()].iter_mut() {
-            let run = &entries[first..*boundary as usize];
-            first = *boundary as usize;
-            let (pairs, odd) = run.as_chunks::<2>();
-            for [a, b] in pairs {
-                adder.push(point(*a), point(*b), end, tree);
-                end += 1;
-            }
-            if let [last] = odd {
-                tree[end] = point(*last);
-                end += 1;
-            }
-            longest = longest.max(run.len().div_ceil(2));
-            *boundary = end as u32;
-        }
-        adder.flush(tree);
-        while longest > 1 {
-            let (mut end, mut first) = (0, 0);
-            for boundary in start[1..=buckets.len()].iter_mut() {
-                let run = first..*boundary as usize;
-                first = run.end;
-                for i in (run.start..run.end.saturating_sub(1)).step_by(2) {
-                    adder.push(tree[i], tree[i + 1], end, tree);
-                    end += 1;
-                }
-                if run.len() % 2 == 1 {
-                    tree[end] = tree[run.end - 1];
-                    end += 1;
-                }
-                *boundary = end as u32;
-            }
-            adder.flush(tree);
-            longest = longest.div_ceil(2);
-        }
-        // What is left of a bucket is one point, if any.
-        let mut first = 0;
-        for (i, boundary) in start[1..=buckets.len()].iter().enumerate() {
-            if first < *boundary as usize {
-                adder.push(buckets[i], tree[first], i, buckets);
-            }
-            first = *boundary as usize;
-        }
-        adder.flush(buckets);
     }
 
     /// The sum of (i + 1) `buckets[i]`.
@@ -369,16 +268,16 @@ impl<'a, F: Coordinate> Lane<'a, F> {
     /// in step, one batch of additions for all: bucket L s + j weighs L s + (j + 1), so the
     /// whole is the sum of T_s + L s R_s.
     fn reduce(&mut self) -> Point<F> {
-        let segments = self.buckets.len().min(BATCH / 2);
-        let length = self.buckets.len() / segments;
+        let segments = self.buckets.sums.len().min(BATCH / 2);
+        let length = self.buckets.sums.len() / segments;
         let sums = &mut vec![Affine::INFINITY; 2 * segments][..];
         for j in (0..length).rev() {
             for s in 0..segments {
                 // T takes R as it was one step ago, so that both additions go in one batch.
-                self.adder.push(sums[segments + s], sums[s], segments + s, sums);
-                self.adder.push(sums[s], self.buckets[s * length + j], s, sums);
+                self.buckets.adder.push(sums[segments + s], sums[s], segments + s, sums);
+                self.buckets.adder.push(sums[s], self.buckets.sums[s * length + j], s, sums);
             }
-            self.adder.flush(sums);
+            self.buckets.adder.flush(sums);
         }
         let (running, weighted) = sums.split_at(segments);
         let mut suffix = Point::INFINITY;

@@ -1,0 +1,104 @@
+//! The four operations on each backend, by size: `cargo bench --bench ops`. Transfers are outside.
+#![allow(missing_docs, reason = "criterion's macros")]
+
+use std::sync::Arc;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use forebay::backend::cpu::Cpu;
+use forebay::backend::{
+    Backend, Buffer, DeviceMatrix, Matrix, Msm, Output, Pending, Quotient, Transform,
+};
+use forebay::curve::{Affine, Coordinate};
+use forebay::field::{Field, Fp, Fp2, Fr};
+
+/// Full-size scalars from a fixed recurrence.
+fn scalars(len: usize) -> Vec<Fr> {
+    let step = Fr::from(3).inverse();
+    std::iter::successors(Some(step), |x| Some(*x * (*x + step))).take(len).collect()
+}
+
+/// Distinct points: an arithmetic progression. A sum never meets one of them again.
+fn points<F: Coordinate>(len: usize) -> Vec<Affine<F>> {
+    let g = F::generator().to_point().scale(&Fr::from(7).inverse()).to_affine();
+    std::iter::successors(Some(F::generator().to_point()), |p| Some(*p + g))
+        .take(len)
+        .map(|p| p.to_affine())
+        .collect()
+}
+
+fn operations<B: Backend>(c: &mut Criterion, backend: &B) {
+    let name = backend.info().backend;
+    let stream = backend.stream().unwrap();
+    for log_n in [14, 18] {
+        let n = 1 << log_n;
+        let lease = backend.budget().lease("bench", 1 << 31).unwrap();
+        let id = |what: &str| BenchmarkId::new(format!("{what}/{name}"), format!("2^{log_n}"));
+        let mut group = c.benchmark_group("ops");
+        group.sample_size(10).throughput(Throughput::Elements(n as u64));
+
+        let x = backend.adopt(&stream, &lease, "x", Arc::new(scalars(n))).unwrap();
+        let mut data = backend.alloc::<Fr>(&lease, "data", n).unwrap();
+        backend.upload(&stream, &scalars(n), &mut data, 0).unwrap();
+
+        // Three entries a row, two of them with coefficient 1, as circuits have them.
+        let matrix = Matrix {
+            row_start: Arc::new((0..=n as u32).map(|row| 3 * row).collect()),
+            column: Arc::new((0..3 * n as u32).map(|entry| (entry * 7919) % n as u32).collect()),
+            coefficient: Arc::new(
+                (0..3 * n as u32).map(|entry| if entry % 3 == 2 { 2 } else { 0 }).collect(),
+            ),
+            table: Arc::new(vec![Fr::ONE, -Fr::ONE, Fr::from(5).inverse()]),
+        };
+        let matrix = DeviceMatrix::adopt(backend, &stream, &lease, &matrix).unwrap();
+        group.bench_function(id("matvec"), |b| {
+            b.iter(|| backend.matvec(&stream, &matrix, &x, Output::Set, &mut data).unwrap());
+        });
+        let table = backend.ntt_table(&stream, &lease, log_n).unwrap();
+        for (what, transform) in [
+            ("ntt interpolate", Transform::Interpolate),
+            ("ntt evaluate odd", Transform::EvaluateOdd),
+        ] {
+            group.bench_function(id(what), |b| {
+                b.iter(|| backend.ntt(&stream, transform, &table, &mut data).unwrap());
+            });
+        }
+        group.bench_function(id("quotient"), |b| {
+            b.iter(|| backend.quotient(&stream, Quotient::Product, &mut data, &x).unwrap());
+        });
+        let bits: Vec<Fr> =
+            scalars(n).iter().map(|s| Fr::from(s.to_canonical_limbs()[0] & 1)).collect();
+        let bits = backend.adopt(&stream, &lease, "bits", Arc::new(bits)).unwrap();
+        msm::<B, Fp>(&mut group, backend, &lease, id("msm G1 random"), &x);
+        msm::<B, Fp>(&mut group, backend, &lease, id("msm G1 bits"), &bits);
+        msm::<B, Fp2>(&mut group, backend, &lease, id("msm G2 random"), &x);
+        group.finish();
+    }
+}
+
+fn msm<B: Backend, F: Coordinate>(
+    group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
+    backend: &B,
+    lease: &forebay::budget::Lease,
+    id: BenchmarkId,
+    scalars: &B::Buffer<Fr>,
+) {
+    let stream = backend.stream().unwrap();
+    let len = scalars.len();
+    let bases = backend.adopt(&stream, lease, "bases", Arc::new(points::<F>(len))).unwrap();
+    let mut scratch = backend
+        .alloc::<u64>(lease, "scratch", (backend.msm_scratch::<F>(len) / 8) as usize)
+        .unwrap();
+    group.bench_function(id, |b| {
+        b.iter(|| {
+            let msm = Msm { bases: &bases, scalars, range: 0..len, density: None };
+            backend.msm::<F>(&stream, msm, &mut scratch).unwrap().wait().unwrap()
+        });
+    });
+}
+
+fn all(c: &mut Criterion) {
+    operations(c, &Cpu::open());
+}
+
+criterion_group!(benches, all);
+criterion_main!(benches);

@@ -1,0 +1,24 @@
+//! Loads a key and a witness, proves, verifies, and prints the proof: `cargo run --release --example prove`.
+
+use std::path::Path;
+
+use forebay::backend::cpu::Cpu;
+use forebay::format::{Silent, json, wtns};
+use forebay::groth16::{Blinding, prove};
+use forebay::key::{Check, load_zkey};
+use forebay::proof::verify;
+use forebay::witness::Assignment;
+
+fn main() -> forebay::Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/circom/perm");
+    let key = load_zkey(&folder.join("perm.zkey"), &Check::Always, &Silent)?.key;
+    let assignment = Assignment::from_witness(wtns::read_file(&folder.join("perm.wtns"))?);
+
+    let proof = prove(&Cpu::open(), &key, &assignment, &Blinding::random()?, &Silent)?;
+
+    // `prove` has done this already; here is how anyone does it.
+    let public = &assignment.values[1..key.inputs];
+    assert!(verify(&key.vk, public, &proof)?);
+    println!("{}", String::from_utf8_lossy(&json::write_proof(&proof)));
+    Ok(())
+}
