@@ -396,3 +396,65 @@ derived_operators!(Fp2);
 fn less_than<const N: usize>(a: &[u64; N], b: &[u64; N]) -> bool {
     a.iter().rev().cmp(b.iter().rev()).is_lt()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn integer(limbs: &[u64]) -> BigUint {
+        limbs.iter().rev().fold(BigUint::ZERO, |sum, limb| (sum << 64u32) + *limb)
+    }
+
+    /// The curve's parameter; q and r are polynomials in it (Barreto, Lynn, Scott).
+    #[test]
+    fn moduli_are_those_of_the_curve() {
+        // x = -0xd201000000010000: r = x^4 - x^2 + 1, q = (x - 1)^2 r / 3 + x
+        let x = BigUint::from(0xd201_0000_0001_0000u64);
+        let r = x.pow(4) - x.pow(2) + 1u8;
+        assert_eq!(integer(&Fr::MODULUS), r);
+        assert_eq!(integer(&Fp::MODULUS), (&x + 1u8).pow(2) * r / 3u8 - x);
+    }
+
+    #[test]
+    fn one_is_r_modulo_the_modulus() {
+        let two = BigUint::from(2u8);
+        assert_eq!(integer(&Fr::ONE.0), two.modpow(&256u32.into(), &integer(&Fr::MODULUS)));
+        assert_eq!(integer(&Fp::ONE.0), two.modpow(&384u32.into(), &integer(&Fp::MODULUS)));
+    }
+
+    #[test]
+    fn roots_of_unity_are_powers_of_7_and_5() {
+        let r = integer(&Fr::MODULUS);
+        let t = (&r - 1u8) >> Fr::TWO_ADICITY;
+        let root = |base: u8| Fr::from_biguint(&BigUint::from(base).modpow(&t, &r)).unwrap();
+        assert_eq!(Fr::ROOT_OF_UNITY, root(7));
+        assert_eq!(Fr::ROOT_OF_UNITY.pow(Fr::SNARKJS_ROOT_EXPONENT.into()), root(5));
+        assert_eq!(Fr::root_of_unity(1), -Fr::ONE);
+        assert_eq!(Fr::root_of_unity(0), Fr::ONE);
+    }
+
+    #[test]
+    fn values_not_below_the_modulus_are_refused() {
+        assert_eq!(Fr::from_canonical_limbs(Fr::MODULUS), None);
+        assert_eq!(Fp::from_montgomery_limbs(Fp::MODULUS), None);
+        assert_eq!(Fr::from_le_bytes(&[0xff; 32]), None);
+        assert_eq!(Fr::from_biguint(&(BigUint::from(1u8) << 300u32)), None);
+        let mut largest = Fr::MODULUS;
+        largest[0] -= 1;
+        assert_eq!(Fr::from_canonical_limbs(largest), Some(-Fr::ONE));
+    }
+
+    #[test]
+    fn batch_inverse_leaves_zeros() {
+        let mut values = [Fr::ZERO, Fr::from(2), Fr::from(3), Fr::ZERO, -Fr::ONE];
+        let expected = values.map(|value| value.inverse());
+        batch_inverse(&mut values);
+        assert_eq!(values, expected);
+        assert_eq!(values[1].double(), Fr::ONE);
+    }
+
+    #[test]
+    fn random_scalars_differ() {
+        assert_ne!(Fr::random().unwrap(), Fr::random().unwrap());
+    }
+}

@@ -4,7 +4,7 @@
 //! `quotient` and `msm`. The modules in reading order:
 //!
 //! 1. [`field`] and [`curve`]: the arithmetic of the host, and the constants of every kernel;
-//! 2. [`format`]: the files of other people's tools;
+//! 2. [`mod@format`]: the files of other people's tools;
 //! 3. [`key`] and [`witness`]: what a proof is made from, in the form that is computed with;
 //! 4. [`budget`] and [`backend`]: the seam, device memory in leases and operations on streams;
 //! 5. [`groth16`]: the prover, and [`proof`]: the result and its verifier;
