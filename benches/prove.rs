@@ -17,7 +17,7 @@ use forebay::backend::{Backend, cpu::Cpu};
 use forebay::field::{Field, Fr};
 use forebay::format::{Silent, r1cs::R1cs, wtns};
 use forebay::groth16::{Blinding, WorkingSet, prove};
-use forebay::key::{Check, CheckedKeys, load_zkey};
+use forebay::key::{Check, CheckedKeys, load_key};
 use forebay::setup::{Secrets, write_zkey};
 use forebay::witness::Assignment;
 
@@ -65,7 +65,7 @@ fn child(folder: &Path, what: &str) {
     let before = peak_bytes();
     let started = Instant::now();
     let check = Check::Once(CheckedKeys::in_folder(folder.join("checked")));
-    let loaded = load_zkey(&folder.join("key.zkey"), &check, &Silent).expect("the key");
+    let loaded = load_key(&folder.join("key.zkey"), &check, &Silent).expect("the key");
     let mut must_hold = loaded.key.bytes();
     if what == "load and prove" {
         let values = wtns::read_file(&folder.join("witness.wtns")).expect("the witness");

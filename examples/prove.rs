@@ -5,13 +5,13 @@ use std::path::Path;
 use forebay::backend::cpu::Cpu;
 use forebay::format::{Silent, json, wtns};
 use forebay::groth16::{Blinding, prove};
-use forebay::key::{Check, load_zkey};
+use forebay::key::{Check, load_key};
 use forebay::proof::verify;
 use forebay::witness::Assignment;
 
 fn main() -> forebay::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/circom/perm");
-    let key = load_zkey(&folder.join("perm.zkey"), &Check::Always, &Silent)?.key;
+    let key = load_key(&folder.join("perm.zkey"), &Check::Always, &Silent)?.key;
     let assignment = Assignment::from_witness(wtns::read_file(&folder.join("perm.wtns"))?);
 
     let proof = prove(&Cpu::open(), &key, &assignment, &Blinding::random()?, &Silent)?;

@@ -13,7 +13,7 @@ use crate::curve::{Affine, Coordinate, G1Affine, G2Affine};
 use crate::field::{Fp, Fp2};
 use crate::{Error, Result};
 
-pub use checked::{Check, Checked, CheckedKeys, LoadedKey, load_zkey};
+pub use checked::{Check, Checked, CheckedKeys, LoadedKey, load_key};
 
 /// The basis of the H query, which decides the last steps of the quotient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +48,11 @@ impl VerifyingKey {
     /// Whether gamma equals delta: no second phase was ever done, and anyone can forge proofs.
     pub fn is_insecure(&self) -> bool {
         self.gamma_g2 == self.delta_g2
+    }
+
+    /// Why anyone could forge proofs for this key, if it shows in the key.
+    pub fn insecurity(&self) -> Option<&'static str> {
+        self.is_insecure().then_some("gamma equals delta: the second phase was never done")
     }
 }
 

@@ -7,7 +7,7 @@
 use std::io::Write;
 
 use rayon::prelude::*;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::curve::batch::FixedBase;
 use crate::curve::{Affine, Coordinate};
@@ -135,7 +135,7 @@ pub fn write_zkey<S: Source + ?Sized>(
     let Columns { a, b, mut c } = columns;
     // beta A + alpha B + C, over gamma = 1 for the inputs and over delta for the rest
     let inverse_delta = secrets.delta.inverse();
-    c.par_iter_mut().zip(&a).zip(&b).enumerate().for_each(|(i, ((c, a), b))| {
+    c.par_iter_mut().zip(&a[..]).zip(&b[..]).enumerate().for_each(|(i, ((c, a), b))| {
         *c += secrets.beta * *a + secrets.alpha * *b;
         if i >= inputs {
             *c *= inverse_delta;
@@ -188,16 +188,19 @@ pub fn write_zkey<S: Source + ?Sized>(
     out.bytes(&[0; 68])
 }
 
+/// Numbers from which the secrets could be computed, wiped as they are.
+type Derived = Zeroizing<Vec<Fr>>;
+
 /// The polynomials of the variables at tau.
 struct Columns {
-    a: Vec<Fr>,
-    b: Vec<Fr>,
-    c: Vec<Fr>,
+    a: Derived,
+    b: Derived,
+    c: Derived,
 }
 
 impl Columns {
     fn new(variables: usize) -> Self {
-        let zero = || vec![Fr::ZERO; variables];
+        let zero = || Zeroizing::new(vec![Fr::ZERO; variables]);
         Self { a: zero(), b: zero(), c: zero() }
     }
 
@@ -216,13 +219,13 @@ fn snarkjs_root(log_n: u32) -> Fr {
 }
 
 /// All n Lagrange polynomials of snarkjs' domain at tau: `L_i` = (tau^n - 1)/n * w^i/(tau - w^i).
-fn lagrange_at(tau: Fr, log_n: u32) -> Result<Vec<Fr>> {
+fn lagrange_at(tau: Fr, log_n: u32) -> Result<Derived> {
     let w = snarkjs_root(log_n);
     lagrange(tau, log_n, Fr::ONE, w, 1 << log_n)
 }
 
 /// `count` values (tau^N - 1)/N * x/(tau - x), N = 2^log_order, for x = `first` * `step`^i among the N-th roots.
-fn lagrange(tau: Fr, log_order: u32, first: Fr, step: Fr, count: usize) -> Result<Vec<Fr>> {
+fn lagrange(tau: Fr, log_order: u32, first: Fr, step: Fr, count: usize) -> Result<Derived> {
     let order = Fr::from(1u64 << log_order);
     let vanishing = tau.pow(1 << log_order) - Fr::ONE;
     if vanishing.is_zero() {
@@ -233,7 +236,7 @@ fn lagrange(tau: Fr, log_order: u32, first: Fr, step: Fr, count: usize) -> Resul
         ));
     }
     let scale = vanishing * order.inverse();
-    let mut out = vec![Fr::ZERO; count];
+    let mut out = Zeroizing::new(vec![Fr::ZERO; count]);
     out.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
         let start = first * step.pow((block * BLOCK) as u64);
         let roots: Vec<Fr> =
@@ -246,7 +249,7 @@ fn lagrange(tau: Fr, log_order: u32, first: Fr, step: Fr, count: usize) -> Resul
 }
 
 /// The scalars of H: the Lagrange polynomials of the 2n-th roots at the odd ones, over delta.
-fn h_scalars(secrets: &Secrets, log_n: u32, options: Options) -> Result<Vec<Fr>> {
+fn h_scalars(secrets: &Secrets, log_n: u32, options: Options) -> Result<Derived> {
     let v = snarkjs_root(log_n + 1);
     let step = v.square();
     let mut h = lagrange(secrets.tau, log_n + 1, v, step, 1 << log_n)?;
@@ -266,7 +269,7 @@ fn h_scalars(secrets: &Secrets, log_n: u32, options: Options) -> Result<Vec<Fr>>
         _ => Fr::ZERO,
     };
     let mut root = v;
-    for h in &mut h {
+    for h in h.iter_mut() {
         *h = (*h - missing * root) * inverse_delta;
         root *= step;
     }

@@ -317,6 +317,23 @@ fn an_unsatisfied_witness_is_an_error_and_the_row_is_named() {
     assert!(r1cs.first_unsatisfied(&circuit.witness).unwrap().is_none());
 }
 
+#[test]
+fn a_header_that_claims_more_wires_than_the_file_shows_is_refused() {
+    let circuit = Circuit::chain(9, 1, Fr::from(5), Fr::from(7));
+    let parts = sections(&circuit.r1cs());
+    let claimed = |wires: u32, with_map: bool| {
+        let mut parts = parts.clone();
+        parts.retain(|(id, _)| with_map || *id != 3);
+        let header = parts.iter_mut().find(|(id, _)| *id == 1).unwrap();
+        header.1[36..40].copy_from_slice(&wires.to_le_bytes());
+        let bytes = container(b"r1cs", 1, &parts);
+        r1cs::R1cs::read(&bytes[..]).map(|r1cs| r1cs.header.wires)
+    };
+    let wires = circuit.witness.len() as u32;
+    assert_eq!((claimed(wires, true).unwrap(), claimed(wires, false).unwrap()), (wires, wires));
+    assert!(claimed(u32::MAX, true).is_err() && claimed(u32::MAX, false).is_err());
+}
+
 /// What other front-ends write: sections in another order, sections of their own, coefficients in parts.
 #[test]
 fn foreign_zkeys_give_the_same_proof() {

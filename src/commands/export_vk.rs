@@ -1,6 +1,7 @@
 //! `forebay export-vk`.
 
 use forebay::format::{FileSource, Kind, bellman, json, zkey::Zkey};
+use forebay::key::VerifyingKey;
 use forebay::{Error, Result};
 
 use super::output::{Output, expect_distinct};
@@ -11,14 +12,18 @@ use crate::terminal::Terminal;
 pub fn run(options: &ExportVk, terminal: &Terminal) -> Result<()> {
     expect_distinct(&[&options.key], &[&options.verification_key])?;
     let source = FileSource::open(&options.key)?;
+    let with_insecurity = |vk: VerifyingKey| {
+        let insecurity = vk.insecurity();
+        (vk, insecurity)
+    };
     let read = || match Kind::of(&source)? {
         Kind::Zkey => {
             let header = Zkey::open(&source)?.header;
             let insecurity = header.insecurity();
             Ok((header.vk, insecurity))
         }
-        Kind::Params => Ok((bellman::Params::open(&source)?.vk.vk, None)),
-        Kind::BellmanVk => Ok((bellman::read_vk(&source)?.vk, None)),
+        Kind::Params => Ok(with_insecurity(bellman::Params::open(&source)?.vk.vk)),
+        Kind::BellmanVk => Ok(with_insecurity(bellman::read_vk(&source)?.vk)),
         other => Err(Error::invalid("the file", other, "a .zkey, .params or .vk")),
     };
     let (vk, insecurity) = read().map_err(|error: Error| error.in_file(&options.key))?;

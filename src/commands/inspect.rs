@@ -84,7 +84,7 @@ fn facts_of(kind: Kind, source: &FileSource, path: &Path, reading: Options<'_>) 
                 "points in A": shape.a,
                 "points in B": shape.b,
                 "points checked": reading.check_points,
-                "insecure": insecure(&params.vk.vk),
+                "insecure": params.vk.vk.insecurity(),
             })
         }
         Kind::BellmanVk => verifying_key(&bellman::read_vk(source)?.vk),
@@ -139,11 +139,7 @@ fn facts_of(kind: Kind, source: &FileSource, path: &Path, reading: Options<'_>) 
 }
 
 fn verifying_key(vk: &VerifyingKey) -> Value {
-    json!({ "protocol": "groth16", "public signals": vk.public_inputs(), "insecure": insecure(vk) })
-}
-
-fn insecure(vk: &VerifyingKey) -> Option<&'static str> {
-    vk.is_insecure().then_some("gamma equals delta: the second phase was never done")
+    json!({ "protocol": "groth16", "public signals": vk.public_inputs(), "insecure": vk.insecurity() })
 }
 
 fn basis(basis: Basis) -> &'static str {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use forebay::backend::{Backend, cpu::Cpu};
 use forebay::format::{FileSource, json, r1cs::R1cs, wtns, zkey::Zkey};
 use forebay::groth16::{self, Blinding};
-use forebay::key::{Check, Checked, CheckedKeys, LoadedKey, load_zkey};
+use forebay::key::{Check, Checked, CheckedKeys, LoadedKey, load_key};
 use forebay::witness::Assignment;
 use forebay::{Error, Result};
 
@@ -42,7 +42,7 @@ pub fn run(options: &Prove, terminal: &Terminal) -> Result<()> {
         None => Check::Always,
     };
     let started = Instant::now();
-    let LoadedKey { key, checked, insecurity } = load_zkey(&options.key, &check, terminal)?;
+    let LoadedKey { key, checked, insecurity } = load_key(&options.key, &check, terminal)?;
     if let Some(why) = insecurity {
         terminal.warn(format!(
             "{}: INSECURE key, anyone can forge its proofs: {why}",

@@ -3,7 +3,7 @@
 
 use super::iden3::{Container, Section, expect_r};
 use super::points::fr_limbs;
-use super::{Cursor, Source};
+use super::{Cursor, Source, expect_length};
 use crate::field::{Field, Fr};
 use crate::{Error, Result};
 
@@ -97,6 +97,26 @@ impl<'a, S: Source + ?Sized> R1cs<'a, S> {
                 found,
                 format!("{} constraints", header.constraints),
             ));
+        }
+        // The number of wires decides what is allocated, so the file must show that many: by the map from
+        // wires to labels, or, without one, by terms.
+        match file.find(3) {
+            Some(map) => {
+                expect_length(
+                    "section 3 (wire map)",
+                    map.bytes(),
+                    header.wires.into(),
+                    8,
+                    "wires",
+                )?;
+            }
+            None if u64::from(header.wires) > constraints.bytes() / 36 + 1 => {
+                let expected =
+                    "a wire map (section 3), or no more wires than the constraints have terms";
+                let found = format!("{} wires", header.wires);
+                return Err(Error::invalid("section 1 (header)", found, expected));
+            }
+            None => {}
         }
         if let Some(uses) = file.find(5).filter(|section| section.bytes() >= 4) {
             let count = file.cursor(uses, "section 5 (custom gates)").u32("number of uses")?;

@@ -57,13 +57,9 @@ pub struct Header {
 impl Header {
     /// Why anyone could forge proofs for this key, if that can be seen from the file.
     pub fn insecurity(&self) -> Option<&'static str> {
-        if self.vk.is_insecure() {
-            Some("gamma equals delta: the second phase was never done")
-        } else if self.contributions == Some(0) {
-            Some("no contribution is recorded: the key is not from a ceremony")
-        } else {
-            None
-        }
+        let no_ceremony = self.contributions == Some(0);
+        let no_contribution = "no contribution is recorded: the key is not from a ceremony";
+        self.vk.insecurity().or(no_ceremony.then_some(no_contribution))
     }
 }
 

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::ProvingKey;
+use crate::format::bellman::Params;
 use crate::format::zkey::{Options, Zkey};
-use crate::format::{FileSource, Progress};
+use crate::format::{FileSource, Kind, Progress};
 use crate::{Error, Result};
 
 /// What a remembered file says; a change of what is checked changes the text and forgets all.
@@ -88,37 +89,55 @@ pub struct LoadedKey {
     pub insecurity: Option<&'static str>,
 }
 
-/// Loads the `.zkey` at `path`.
-pub fn load_zkey(path: &Path, check: &Check, progress: &dyn Progress) -> Result<LoadedKey> {
+/// Loads the proving key at `path`, a `.zkey` or a `.params`.
+pub fn load_key(path: &Path, check: &Check, progress: &dyn Progress) -> Result<LoadedKey> {
     let load = || {
         let source = FileSource::open(path)?;
-        // The cheap checks first: a digest of gigabytes is no use for a file that is no key.
-        let zkey = Zkey::open(&source)?;
-        let (digest, checked) = match check {
-            Check::Always => (None, Checked::Now),
-            Check::Skip => (None, Checked::Skipped),
-            Check::Once(known) => {
-                let digest = source.digest()?;
-                let before = known.contains(&digest);
-                (Some((known, digest)), if before { Checked::Before } else { Checked::Now })
+        // Structure and lengths first: a digest of gigabytes is no use for a file that is no key.
+        match Kind::of(&source)? {
+            Kind::Zkey => {
+                let zkey = Zkey::open(&source)?;
+                let insecurity = zkey.header.insecurity();
+                checked(&source, check, progress, insecurity, |options| zkey.read(options))
             }
-        };
-        let options = Options { check_points: checked == Checked::Now, progress };
-        let key = zkey.read(options)?;
-        if let (Some((known, digest)), Checked::Now) = (digest, checked) {
-            // What was read must be what was digested.
-            if source.digest()? != digest {
-                return Err(Error::invalid(
-                    "the file",
-                    "other bytes than when it was opened",
-                    "a file that stays as it is",
-                ));
+            Kind::Params => {
+                let params = Params::open(&source)?;
+                let insecurity = params.vk.vk.insecurity();
+                checked(&source, check, progress, insecurity, |options| params.read(options))
             }
-            if let Err(error) = known.remember(&digest) {
-                tracing::warn!("cannot remember that {} was checked: {error}", path.display());
-            }
+            other => Err(Error::invalid("the file", other, "a .zkey or .params")),
         }
-        Ok(LoadedKey { key, checked, insecurity: zkey.header.insecurity() })
     };
     load().map_err(|error: Error| error.in_file(path))
+}
+
+/// Reads a key with its points checked, or not, as `check` and its memory say.
+fn checked(
+    source: &FileSource,
+    check: &Check,
+    progress: &dyn Progress,
+    insecurity: Option<&'static str>,
+    read: impl FnOnce(Options<'_>) -> Result<ProvingKey>,
+) -> Result<LoadedKey> {
+    let (digest, checked) = match check {
+        Check::Always => (None, Checked::Now),
+        Check::Skip => (None, Checked::Skipped),
+        Check::Once(known) => {
+            let digest = source.digest()?;
+            let before = known.contains(&digest);
+            (Some((known, digest)), if before { Checked::Before } else { Checked::Now })
+        }
+    };
+    let key = read(Options { check_points: checked == Checked::Now, progress })?;
+    if let (Some((known, digest)), Checked::Now) = (digest, checked) {
+        // What was read must be what was digested.
+        if source.digest()? != digest {
+            let found = "other bytes than when it was opened";
+            return Err(Error::invalid("the file", found, "a file that stays as it is"));
+        }
+        if let Err(error) = known.remember(&digest) {
+            tracing::warn!("cannot remember that {} was checked: {error}", source.path().display());
+        }
+    }
+    Ok(LoadedKey { key, checked, insecurity })
 }

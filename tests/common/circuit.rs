@@ -49,7 +49,8 @@ impl Circuit {
             }
         }
         // circom writes the constraints before the header.
-        container(b"r1cs", 1, &[(2, constraints), (1, header)])
+        let map = (0..self.witness.len() as u64).flat_map(u64::to_le_bytes).collect();
+        container(b"r1cs", 1, &[(2, constraints), (1, header), (3, map)])
     }
 
     /// The `.wtns` file.
