@@ -6,8 +6,9 @@ use std::sync::Arc;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use forebay::backend::cpu::Cpu;
 use forebay::backend::{
-    Backend, Buffer, DeviceMatrix, Matrix, Msm, Output, Pending, Quotient, Transform,
+    Backend, Buffer, DeviceCompact, DeviceMatrix, Matrix, Msm, Output, Pending, Quotient, Transform,
 };
+use forebay::compact::Compact;
 use forebay::curve::{Affine, Coordinate};
 use forebay::field::{Field, Fp, Fp2, Fr};
 
@@ -96,7 +97,53 @@ fn msm<B: Backend, F: Coordinate>(
     });
 }
 
+/// A row's value as in a PoRep partition: shares of 0, 1, -1 and below 2^32 in percent, the rest wide.
+fn mix(len: usize, shares: [u64; 4]) -> Vec<Fr> {
+    let wide = scalars(len);
+    let bounds =
+        [shares[0], shares[0] + shares[1], shares[..3].iter().sum(), shares.iter().sum::<u64>()];
+    let value = |wide: &Fr| {
+        let random = wide.to_canonical_limbs()[0];
+        match random % 100 {
+            p if p < bounds[0] => Fr::ZERO,
+            p if p < bounds[1] => Fr::ONE,
+            p if p < bounds[2] => -Fr::ONE,
+            p if p < bounds[3] => Fr::from(random >> 32),
+            _ => *wide,
+        }
+    };
+    wide.iter().map(value).collect()
+}
+
+/// Packing and expanding, with the bytes a row printed: a and b of a PoRep partition together, and wide values.
+fn compact<B: Backend>(c: &mut Criterion, backend: &B) {
+    let (name, stream) = (backend.info().backend, backend.stream().unwrap());
+    let n = 1 << 20;
+    let lease = backend.budget().lease("bench", 1 << 30).unwrap();
+    let mut group = c.benchmark_group("compact");
+    group.sample_size(10).throughput(Throughput::Elements(n as u64));
+    let (a, b, dense) = (mix(n, [49, 18, 6, 25]), mix(n, [49, 50, 0, 0]), scalars(n));
+    let bytes = |values: &[Fr]| Compact::pack(values).bytes() as f64 / n as f64;
+    println!(
+        "bytes a row: PoRep a {:.2} and b {:.2}, together {:.2}; wide {:.2}, of 32 plain",
+        bytes(&a),
+        bytes(&b),
+        bytes(&a) + bytes(&b),
+        bytes(&dense)
+    );
+    for (kind, values) in [("PoRep a", a), ("wide", dense)] {
+        group.bench_function(format!("pack/{kind}"), |b| b.iter(|| Compact::pack(&values)));
+        let packed = Arc::new(Compact::pack(&values));
+        let packed = DeviceCompact::adopt(backend, &stream, &lease, "packed", &packed).unwrap();
+        let mut out = backend.alloc::<Fr>(&lease, "out", n).unwrap();
+        group.bench_function(format!("expand/{name}/{kind}"), |b| {
+            b.iter(|| backend.expand(&stream, packed.packed(), Output::Set, &mut out).unwrap());
+        });
+    }
+}
+
 fn all(c: &mut Criterion) {
+    compact(c, &Cpu::open());
     operations(c, &Cpu::open());
 }
 

@@ -69,7 +69,7 @@ fn child(folder: &Path, what: &str) {
     let mut must_hold = loaded.key.bytes();
     if what == "load and prove" {
         let values = wtns::read_file(&folder.join("witness.wtns")).expect("the witness");
-        let assignment = Assignment::from_witness(values);
+        let assignment = Assignment::from_witness(&values);
         let cpu = Cpu::open();
         let blinding = Blinding::random().expect("random numbers");
         prove(&cpu, &loaded.key, &assignment, &blinding, &Silent).expect("a proof");

@@ -12,13 +12,13 @@ use forebay::witness::Assignment;
 fn main() -> forebay::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/circom/perm");
     let key = load_key(&folder.join("perm.zkey"), &Check::Always, &Silent)?.key;
-    let assignment = Assignment::from_witness(wtns::read_file(&folder.join("perm.wtns"))?);
+    let values = wtns::read_file(&folder.join("perm.wtns"))?;
+    let assignment = Assignment::from_witness(&values);
 
     let proof = prove(&Cpu::open(), &key, &assignment, &Blinding::random()?, &Silent)?;
 
     // `prove` has done this already; here is how anyone does it.
-    let public = &assignment.values[1..key.inputs];
-    assert!(verify(&key.vk, public, &proof)?);
+    assert!(verify(&key.vk, &values[1..key.inputs], &proof)?);
     println!("{}", String::from_utf8_lossy(&json::write_proof(&proof)));
     Ok(())
 }

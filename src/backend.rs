@@ -1,7 +1,7 @@
 //! The seam: what the prover asks of a device.
 //!
-//! A [`Backend`] has typed buffers and four whole operations on explicit streams: `matvec`, `ntt`,
-//! `quotient`, `msm`. Scratch is asked for first, by pure queries, and handed in: an operation
+//! A [`Backend`] has typed buffers and whole operations on explicit streams: `matvec`, `ntt`, `quotient`,
+//! `msm`, and `expand`, which unpacks what was staged in compact form. Scratch is asked for first, by pure queries, and handed in: an operation
 //! allocates nothing. Each promise is an **Invariant:** line of `backends.md`, and
 //! `tests/backend.rs` holds every backend to them.
 //!
@@ -17,6 +17,7 @@ use bytemuck::Pod;
 
 use crate::Result;
 use crate::budget::{Budget, Lease};
+use crate::compact::{self, Block, Compact};
 use crate::curve::{Affine, Coordinate, Point};
 use crate::field::Fr;
 
@@ -76,6 +77,15 @@ pub trait Backend: Send + Sync + 'static {
         source: &Self::Buffer<T>,
         at: usize,
         target: &mut [T],
+    ) -> Result<()>;
+
+    /// The elements of a compact vector to the first places of `out`, with 0 in the rest; or `out` times those.
+    fn expand(
+        &self,
+        stream: &Self::Stream,
+        packed: Packed<'_, Self>,
+        output: Output,
+        out: &mut Self::Buffer<Fr>,
     ) -> Result<()>;
 
     /// Rows of `matrix` times `x`: `out[i] = sum_j M[i][j] x[j]`, or that times the old `out[i]`.
@@ -161,12 +171,12 @@ pub struct DeviceInfo {
     pub max_buffer_bytes: u64,
 }
 
-/// What [`Backend::matvec`] does with a row's sum.
+/// What [`Backend::matvec`] and [`Backend::expand`] do with a value: a row's sum, or an element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// `out[i] = sum`.
+    /// `out[i] = value`.
     Set,
-    /// `out[i] *= sum`.
+    /// `out[i] *= value`.
     Multiply,
 }
 
@@ -226,6 +236,46 @@ impl Matrix {
     pub fn bytes(&self) -> u64 {
         let words = self.row_start.len() + self.column.len() + self.coefficient.len();
         4 * words as u64 + (self.table.len() * Fr::BYTES) as u64
+    }
+}
+
+/// A [`Compact`] vector in device memory: its three arrays.
+pub struct Packed<'a, B: Backend + ?Sized> {
+    /// Tags, and where values start.
+    pub blocks: &'a B::Buffer<Block>,
+    /// Small values.
+    pub small: &'a B::Buffer<u32>,
+    /// Wide values, Montgomery.
+    pub wide: &'a B::Buffer<Fr>,
+}
+
+/// The buffers of a [`Compact`] vector.
+pub struct DeviceCompact<B: Backend + ?Sized> {
+    blocks: B::Buffer<Block>,
+    small: B::Buffer<u32>,
+    wide: B::Buffer<Fr>,
+}
+
+impl<B: Backend> DeviceCompact<B> {
+    /// Brings `compact` to the device: [`Compact::bytes`] of `lease`.
+    pub fn adopt(
+        backend: &B,
+        stream: &B::Stream,
+        lease: &Lease,
+        label: &'static str,
+        compact: &Arc<Compact>,
+    ) -> Result<Self> {
+        let part = || compact::Part(compact.clone());
+        Ok(Self {
+            blocks: backend.adopt::<Block>(stream, lease, label, Arc::new(part()))?,
+            small: backend.adopt::<u32>(stream, lease, label, Arc::new(part()))?,
+            wide: backend.adopt::<Fr>(stream, lease, label, Arc::new(part()))?,
+        })
+    }
+
+    /// The arrays, for [`Backend::expand`].
+    pub fn packed(&self) -> Packed<'_, B> {
+        Packed { blocks: &self.blocks, small: &self.small, wide: &self.wide }
     }
 }
 

@@ -12,10 +12,11 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
 use zeroize::Zeroize;
 
-use crate::backend::{Backend, DeviceMatrix, Msm, Output, Pending, Quotient, Transform};
+use crate::backend::{
+    Backend, DeviceCompact, DeviceMatrix, Msm, Output, Pending, Quotient, Transform,
+};
 use crate::budget::Lease;
 use crate::curve::{Coordinate, Point};
 use crate::field::{Field, Fp, Fp2, Fr};
@@ -74,7 +75,11 @@ pub fn prove<B: Backend>(
     let n = 1 << key.log_n;
     let [l, a, b] = [&key.l, &key.a, &key.b_g1].map(|query| query.points.len() as u64);
     progress.begin("proving", n / 8 + n + l + a + b + 3 * b);
-    let w = backend.adopt(&stream, &lease, "witness", assignment.values.clone())?;
+    let mut w = backend.alloc(&lease, "witness", key.variables)?;
+    let packed =
+        DeviceCompact::adopt(backend, &stream, &lease, "packed witness", &assignment.values)?;
+    backend.expand(&stream, packed.packed(), Output::Set, &mut w)?;
+    drop(packed);
     let h = prover.quotient(&w, assignment)?;
     progress.advance(n / 8);
     lease.shrink(size.after_quotient());
@@ -114,7 +119,7 @@ pub fn prove<B: Backend>(
     if [proof.a, proof.c].iter().any(|point| point.is_infinity()) || proof.b.is_infinity() {
         return Err(Error::SelfVerify("a point of the proof is infinity".into()));
     }
-    if !verify(&key.vk, &assignment.values[1..key.inputs], &proof)? {
+    if !verify(&key.vk, &assignment.values.first(key.inputs)[1..], &proof)? {
         return Err(Error::SelfVerify(
             "the witness does not satisfy the circuit, or the key is damaged".into(),
         ));
@@ -127,7 +132,9 @@ pub fn prove<B: Backend>(
 pub struct WorkingSet {
     /// Bytes of the witness.
     pub witness: u64,
-    /// Bytes during the quotient: two vectors, the table, the matrices.
+    /// Bytes of the packed witness, which is there while it is expanded.
+    pub packed_witness: u64,
+    /// Bytes during the quotient: two vectors, the table, the matrices or the packed rows.
     pub quotient: u64,
     /// Bytes during the H sum beside the witness: h, the H query, scratch.
     pub sum_h: u64,
@@ -142,8 +149,8 @@ impl WorkingSet {
     pub fn new<B: Backend>(backend: &B, key: &ProvingKey, assignment: &Assignment) -> Self {
         let n = 1usize << key.log_n;
         let vector = (n * Fr::BYTES) as u64;
-        let matrices = match &assignment.rows {
-            Some(_) => 0,
+        let rows = match &assignment.rows {
+            Some(rows) => rows.a.bytes() + rows.b.bytes(),
             None => key.matrices.iter().flatten().map(crate::backend::Matrix::bytes).sum(),
         };
         let in_g1 = backend.msm_scratch::<Fp>(n.max(key.variables));
@@ -155,8 +162,9 @@ impl WorkingSet {
             key.a.points.len().max(key.b_g1.points.len()).max(key.l.points.len()) as u64;
         let points = (96 * points_g1).max(192 * key.b_g2.points.len() as u64);
         Self {
-            witness: size_of_val(&assignment.values[..]) as u64,
-            quotient: 2 * vector + backend.ntt_table_bytes(key.log_n) + matrices,
+            witness: (key.variables * Fr::BYTES) as u64,
+            packed_witness: assignment.values.bytes(),
+            quotient: 2 * vector + backend.ntt_table_bytes(key.log_n) + rows,
             sum_h: vector + size_of_val(&key.h[..]) as u64 + scratch,
             sum_query: points + density + scratch,
             msm_scratch_words,
@@ -165,7 +173,7 @@ impl WorkingSet {
 
     /// The most bytes at any time.
     pub fn peak(&self) -> u64 {
-        self.witness + self.quotient.max(self.sum_h).max(self.sum_query)
+        self.witness + self.packed_witness.max(self.quotient).max(self.sum_h).max(self.sum_query)
     }
 
     /// The most bytes once the quotient is done.
@@ -189,7 +197,7 @@ fn check_shapes(key: &ProvingKey, assignment: &Assignment) -> Result<Densities> 
         let expected = format!("{} as in the key", key.variables);
         return Err(Error::invalid("the witness, number of values", values.len(), expected));
     }
-    if values[0] != Fr::ONE {
+    if values.first(1) != [Fr::ONE] {
         return Err(Error::invalid("the witness, value 0", "another number", "the constant 1"));
     }
     let (mut a, mut b) = (None, None);
@@ -223,22 +231,29 @@ fn density<F>(name: &str, query: &Query<F>, len: usize, given: Option<Density>) 
     Ok(density)
 }
 
-/// Checks the rows' shape, and that every row holds.
+/// Checks the number of rows.
 fn check_rows(key: &ProvingKey, rows: &Rows) -> Result<()> {
-    let n = 1usize << key.log_n;
-    let lengths = [rows.a.len(), rows.b.len(), rows.c.len()];
-    if lengths.iter().any(|len| *len != lengths[0] || *len > n) {
-        return Err(Error::invalid(
-            "a, b and c, number of rows",
-            format!("{lengths:?}"),
-            format!("the same, at most {n}"),
-        ));
+    let (n, lengths) = (1usize << key.log_n, [rows.a.len(), rows.b.len()]);
+    if lengths[0] == lengths[1] && lengths[0] <= n {
+        return Ok(());
     }
-    let sides = rows.a.par_iter().zip(&rows.b[..]).zip(&rows.c[..]);
-    match sides.position_first(|((a, b), c)| *a * *b != *c) {
-        Some(row) => Err(Error::Unsatisfied(format!("row {row}: a * b is not c"))),
-        None => Ok(()),
-    }
+    let expected = format!("the same, at most {n}");
+    Err(Error::invalid("a and b, number of rows", format!("{lengths:?}"), expected))
+}
+
+/// Where the rows' values come from.
+enum DeviceRows<B: Backend> {
+    /// The matrices A and B, and the witness.
+    Matrices([DeviceMatrix<B>; 2]),
+    /// The values of A and B, packed.
+    Packed([DeviceCompact<B>; 2]),
+}
+
+/// One side of the rows.
+#[derive(Clone, Copy)]
+enum Side {
+    A = 0,
+    B = 1,
 }
 
 struct Prover<'a, B: Backend> {
@@ -258,26 +273,19 @@ impl<B: Backend> Prover<'_, B> {
             |transform, data: &mut B::Buffer<Fr>| backend.ntt(stream, transform, &table, data);
         let vector = |label| backend.alloc::<Fr>(lease, label, n);
 
-        let mut a = vector("a")?;
-        let mut b = vector("b")?;
-        let matrices = match (&assignment.rows, &self.key.matrices) {
-            (None, Some([a, b])) => Some((
-                DeviceMatrix::adopt(backend, stream, lease, a)?,
-                DeviceMatrix::adopt(backend, stream, lease, b)?,
-            )),
-            _ => None,
+        let rows = self.rows(assignment)?;
+        let write = |side: Side, output, out: &mut B::Buffer<Fr>| match &rows {
+            DeviceRows::Matrices(matrices) => {
+                backend.matvec(stream, &matrices[side as usize], w, output, out)
+            }
+            DeviceRows::Packed(packed) => {
+                backend.expand(stream, packed[side as usize].packed(), output, out)
+            }
         };
-        match (&matrices, &assignment.rows) {
-            (Some((matrix_a, matrix_b)), _) => {
-                backend.matvec(stream, matrix_a, w, Output::Set, &mut a)?;
-                backend.matvec(stream, matrix_b, w, Output::Set, &mut b)?;
-            }
-            (None, Some(rows)) => {
-                backend.upload(stream, &rows.a, &mut a, 0)?;
-                backend.upload(stream, &rows.b, &mut b, 0)?;
-            }
-            (None, None) => unreachable!("check_shapes asks for one of them"),
-        }
+
+        let (mut a, mut b) = (vector("a")?, vector("b")?);
+        write(Side::A, Output::Set, &mut a)?;
+        write(Side::B, Output::Set, &mut b)?;
         for vector in [&mut a, &mut b] {
             ntt(Transform::Interpolate, vector)?;
             ntt(Transform::EvaluateOdd, vector)?;
@@ -285,21 +293,9 @@ impl<B: Backend> Prover<'_, B> {
         backend.quotient(stream, Quotient::Product, &mut a, &b)?;
 
         // c takes b's place.
-        let mut c = match (&matrices, &assignment.rows) {
-            (Some((matrix_a, matrix_b)), _) => {
-                let mut c = b;
-                backend.matvec(stream, matrix_b, w, Output::Set, &mut c)?;
-                backend.matvec(stream, matrix_a, w, Output::Multiply, &mut c)?;
-                c
-            }
-            (None, rows) => {
-                drop(b);
-                let mut c = vector("c")?;
-                let rows = rows.iter().map(|rows| &rows.c);
-                rows.into_iter().try_for_each(|rows| backend.upload(stream, rows, &mut c, 0))?;
-                c
-            }
-        };
+        let mut c = b;
+        write(Side::B, Output::Set, &mut c)?;
+        write(Side::A, Output::Multiply, &mut c)?;
         ntt(Transform::Interpolate, &mut c)?;
         let last = match self.key.basis {
             Basis::OddCoset => {
@@ -313,6 +309,18 @@ impl<B: Backend> Prover<'_, B> {
         };
         backend.quotient(stream, last, &mut a, &c)?;
         Ok(a)
+    }
+
+    /// Brings what the rows' values are made from to the device.
+    fn rows(&self, assignment: &Assignment) -> Result<DeviceRows<B>> {
+        let (backend, stream, lease) = (self.backend, self.stream, self.lease);
+        let packed = |rows| DeviceCompact::adopt(backend, stream, lease, "packed rows", rows);
+        let matrix = |matrix| DeviceMatrix::adopt(backend, stream, lease, matrix);
+        match (&assignment.rows, &self.key.matrices) {
+            (Some(rows), _) => Ok(DeviceRows::Packed([packed(&rows.a)?, packed(&rows.b)?])),
+            (None, Some([a, b])) => Ok(DeviceRows::Matrices([matrix(a)?, matrix(b)?])),
+            (None, None) => unreachable!("check_shapes asks for one of them"),
+        }
     }
 
     /// The sum of one query over the variables of `range`.

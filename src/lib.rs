@@ -6,7 +6,7 @@
 //! 1. [`field`] and [`curve`]: the arithmetic of the host, and the constants of every kernel;
 //! 2. [`mod@format`]: the files of other people's tools;
 //! 3. [`key`] and [`witness`]: what a proof is made from, in the form that is computed with;
-//! 4. [`budget`] and [`backend`]: the seam, device memory in leases and operations on streams;
+//! 4. [`compact`]: how vectors are held and staged; [`budget`] and [`backend`]: the seam, device memory in leases and operations on streams;
 //! 5. [`groth16`]: the prover, and [`proof`]: the result and its verifier;
 //! 6. [`setup`]: development keys, and [`selftest`]: known answers.
 #![warn(missing_docs)]
@@ -14,6 +14,7 @@
 pub mod backend;
 mod blst;
 pub mod budget;
+pub mod compact;
 pub mod curve;
 pub mod error;
 pub mod field;

@@ -7,6 +7,8 @@ mod common;
 
 #[path = "backend/buffers.rs"]
 mod buffers;
+#[path = "backend/expand.rs"]
+mod expand;
 #[path = "backend/faults.rs"]
 mod faults;
 #[path = "backend/matvec.rs"]
@@ -55,6 +57,7 @@ macro_rules! for_each_check {
             queries_are_pure = buffers::queries_are_pure,
             operations_lease_nothing = buffers::operations_lease_nothing,
             joined_streams_keep_order = buffers::joined_streams_keep_order,
+            expand_matches_values = expand::expand_matches_values,
             matvec_matches_rows = matvec::matvec_matches_rows,
             ntt_matches_definition = ntt::ntt_matches_definition,
             ntt_matches_samples = ntt::ntt_matches_samples,
@@ -209,7 +212,7 @@ fn proofs_equal_the_fixtures<B: Backend>(backend: &B) {
     let values = wtns::read(&circom.file("wtns")[..]).expect("wtns");
     let [r, s] = Circom::r_and_s();
     let blinding = Blinding::fixed_for_testing(r, s);
-    let proof = prove(backend, &key, &Assignment::from_witness(values), &blinding, &Silent);
+    let proof = prove(backend, &key, &Assignment::from_witness(&values), &blinding, &Silent);
     let want = json::read_proof(&circom.named_file("proof.json")).expect("proof.json");
     assert!(proof.expect("circom pub0") == want, "the proof of circom pub0");
 

@@ -9,15 +9,18 @@ mod circuit;
 mod vectors;
 
 use circuit::{Circuit, container, sections, wtns};
+use std::sync::Arc;
+
 use forebay::backend::cpu::Cpu;
+use forebay::compact::Compact;
 use forebay::field::{Field, Fr};
 use forebay::format::zkey::{Options, Zkey};
 use forebay::format::{Silent, bellman, json, r1cs, wtns as wtns_format};
 use forebay::groth16::{Blinding, prove};
-use forebay::key::ProvingKey;
+use forebay::key::{Density, ProvingKey};
 use forebay::proof::{Proof, verify};
 use forebay::setup::{Secrets, write_zkey};
-use forebay::witness::Assignment;
+use forebay::witness::{Assignment, Rows};
 use forebay::{Error, Result};
 use vectors::{Bellman, Circom};
 
@@ -33,11 +36,12 @@ fn key_of(zkey: &[u8], options: Options<'_>) -> Result<ProvingKey> {
 /// A proof from the bytes of the files, with fixed r and s.
 fn prove_files(zkey: &[u8], wtns: &[u8], options: Options<'_>) -> Result<(Proof, Vec<Fr>)> {
     let key = key_of(zkey, options)?;
-    let assignment = Assignment::from_witness(wtns_format::read(wtns)?);
+    let values = wtns_format::read(wtns)?;
+    let assignment = Assignment::from_witness(&values);
     let [r, s] = Circom::r_and_s();
     let proof =
         prove(&Cpu::open(), &key, &assignment, &Blinding::fixed_for_testing(r, s), &Silent)?;
-    Ok((proof, assignment.values[1..key.inputs].to_vec()))
+    Ok((proof, values[1..key.inputs].to_vec()))
 }
 
 #[test]
@@ -66,11 +70,11 @@ fn circom_proofs_with_random_blinding_are_accepted_by_arkworks() {
             .expect(&vector.name);
         assert_eq!(vk, key.vk, "{}", vector.name);
         let assignment =
-            Assignment::from_witness(wtns_format::read(&vector.file("wtns")[..]).unwrap());
+            Assignment::from_witness(&wtns_format::read(&vector.file("wtns")[..]).unwrap());
         let proof =
             prove(&Cpu::open(), &key, &assignment, &Blinding::random().unwrap(), &Silent).unwrap();
         assert!(
-            arkworks::accepts(&vk, &assignment.values[1..key.inputs], &proof),
+            arkworks::accepts(&vk, &assignment.values.first(key.inputs)[1..], &proof),
             "{}",
             vector.name
         );
@@ -156,7 +160,7 @@ fn bellman_proofs_equal_those_of_bellperson() {
                 prove(&Cpu::open(), &key, &assignment, &Blinding::random().unwrap(), &Silent)
                     .unwrap();
             assert!(
-                arkworks::accepts(&key.vk, &assignment.values[1..key.inputs], &proof),
+                arkworks::accepts(&key.vk, &assignment.values.first(key.inputs)[1..], &proof),
                 "{}",
                 part.display()
             );
@@ -192,30 +196,41 @@ fn bellman_rows_that_do_not_hold_or_fit_are_errors() {
         change(&mut assignment);
         prove(&Cpu::open(), &key, &assignment, &Blinding::random().unwrap(), &Silent)
     };
-    let change = |secret: &mut forebay::witness::Secret, i: usize| {
-        std::sync::Arc::get_mut(secret).unwrap()[i] += Fr::ONE;
+    let changed = |values: &Compact, i: usize| {
+        let mut values = values.unpack();
+        values[i] += Fr::ONE;
+        Arc::new(Compact::pack(&values))
     };
     assert!(prove_with(&|_| {}).is_ok());
-    let broken_row = prove_with(&|a| change(&mut a.rows.as_mut().unwrap().c, 3));
-    assert!(
-        matches!(&broken_row, Err(Error::Unsatisfied(why)) if why.contains("row 3")),
-        "{broken_row:?}"
-    );
     // The rows hold, the values are others: only the proof's own verification can tell.
-    let other_value = prove_with(&|a| change(&mut a.values, 5));
+    let other_value = prove_with(&|a| a.values = changed(&a.values, 5));
     assert!(matches!(other_value, Err(Error::SelfVerify(_))), "{other_value:?}");
-    let other_one = prove_with(&|a| change(&mut a.values, 0));
+    let other_row = prove_with(&|a| {
+        let rows = a.rows.as_mut().unwrap();
+        rows.a = changed(&rows.a, 3);
+    });
+    assert!(matches!(other_row, Err(Error::SelfVerify(_))), "{other_row:?}");
+    let other_one = prove_with(&|a| a.values = changed(&a.values, 0));
     assert!(matches!(other_one, Err(Error::Invalid(_))), "{other_one:?}");
-    let short = prove_with(&|a| {
-        a.values = std::sync::Arc::new(zeroize::Zeroizing::new(a.values[1..].to_vec()))
-    });
+    let short = prove_with(&|a| a.values = Arc::new(Compact::pack(&a.values.unpack()[1..])));
     assert!(matches!(short, Err(Error::Invalid(_))), "{short:?}");
-    let density = prove_with(&|a| {
-        a.rows.as_mut().unwrap().b_aux = forebay::key::Density::from_bits([true; 6])
+    let long = prove_with(&|a| {
+        let rows = a.rows.as_mut().unwrap();
+        (rows.a, rows.b) =
+            (Arc::new(Compact::pack(&[Fr::ZERO; 17])), Arc::new(Compact::pack(&[Fr::ZERO; 17])));
     });
+    assert!(matches!(long, Err(Error::Invalid(_))), "{long:?}");
+    let density = prove_with(&|a| a.rows.as_mut().unwrap().b_aux = Density::from_bits([true; 6]));
     assert!(matches!(density, Err(Error::Invalid(_))), "{density:?}");
     let none = prove_with(&|a| a.rows = None);
     assert!(matches!(none, Err(Error::Usage(_))), "{none:?}");
+
+    let rows = |c: [u64; 3]| {
+        let [a, b, c] = [[1, 2, 3], [4, 5, 6], c].map(|side| side.map(Fr::from));
+        Rows::new(&a, &b, &c, Density::default(), Density::default(), Density::default())
+    };
+    assert!(rows([4, 10, 18]).is_ok());
+    assert!(matches!(rows([4, 11, 18]), Err(Error::Unsatisfied(why)) if why.contains("row 1")));
 }
 
 /// The table of the fixtures: only the negated pair may pass.
@@ -493,7 +508,7 @@ fn the_working_set_is_what_is_used_and_all_of_it_returns() {
         let vector = Circom::named(name);
         let key = key_of(&vector.zkey(), UNCHECKED).unwrap();
         let assignment =
-            Assignment::from_witness(wtns_format::read(&vector.file("wtns")[..]).unwrap());
+            Assignment::from_witness(&wtns_format::read(&vector.file("wtns")[..]).unwrap());
         let needed = forebay::groth16::WorkingSet::new(&Cpu::open(), &key, &assignment).peak();
         let run = |capacity| {
             let cpu = Cpu::with_capacity(capacity);

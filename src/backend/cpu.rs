@@ -1,6 +1,7 @@
 //! The CPU backend: the reference that every other backend is compared with, and the one that is
 //! always there. Streams do their work at once, in the calling thread and rayon's pool.
 
+mod expand;
 mod matvec;
 mod msm;
 mod ntt;
@@ -9,7 +10,7 @@ mod quotient;
 use bytemuck::Pod;
 use zeroize::Zeroize;
 
-use super::{Backend, DeviceInfo, DeviceMatrix, Msm, Output, Quotient, Shared, Transform};
+use super::{Backend, DeviceInfo, DeviceMatrix, Msm, Output, Packed, Quotient, Shared, Transform};
 use crate::Result;
 use crate::budget::{Budget, Lease, Reservation};
 use crate::curve::{Affine, Coordinate, Point};
@@ -168,6 +169,19 @@ impl Backend for Cpu {
         target: &mut [T],
     ) -> Result<()> {
         target.copy_from_slice(&source.as_slice()[at..at + target.len()]);
+        Ok(())
+    }
+
+    fn expand(
+        &self,
+        _stream: &(),
+        packed: Packed<'_, Self>,
+        output: Output,
+        out: &mut CpuBuffer<Fr>,
+    ) -> Result<()> {
+        let Packed { blocks, small, wide } = packed;
+        let out = out.as_mut_slice();
+        expand::expand(blocks.as_slice(), small.as_slice(), wide.as_slice(), output, out);
         Ok(())
     }
 

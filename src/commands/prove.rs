@@ -62,8 +62,9 @@ pub fn run(options: &Prove, terminal: &Terminal) -> Result<()> {
         key.log_n,
         started.elapsed()
     ));
-    let assignment = Assignment::from_witness(values);
-    let public = assignment.values.get(1..key.inputs).unwrap_or_default().to_vec();
+    let public = values[1..key.inputs].to_vec();
+    let assignment = Assignment::from_witness(&values);
+    drop(values);
 
     let started = Instant::now();
     let backend = match options.backend {

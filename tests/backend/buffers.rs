@@ -1,5 +1,8 @@
 //! Buffers, leases, queries and streams: what all operations stand on.
 
+use forebay::backend::DeviceCompact;
+use forebay::compact::Compact;
+
 use super::*;
 
 pub fn alloc_is_zeroed<B: Backend>(backend: &B) {
@@ -188,6 +191,8 @@ pub fn operations_lease_nothing<B: Backend>(backend: &B) {
     let matrix =
         DeviceMatrix::adopt(backend, stream, lease, &matvec::matrix(&rows)).expect("adopt");
     let table = backend.ntt_table(stream, lease, len.ilog2()).expect("table");
+    let packed = Arc::new(Compact::pack(&from_ark_all(&random.scalars(len))));
+    let packed = DeviceCompact::adopt(backend, stream, lease, "packed", &packed).expect("adopt");
     let x = session.put(&from_ark_all(&random.scalars(len)));
     let mut y = session.put(&from_ark_all(&random.scalars(len)));
     let bases = Bases::<Fp>::new(random.scalar(), random.scalar(), len);
@@ -203,6 +208,8 @@ pub fn operations_lease_nothing<B: Backend>(backend: &B) {
         session.take(&x);
         assert_eq!(budget.high_water(), high_water, "high water after {operation}");
     };
+    backend.expand(stream, packed.packed(), Output::Set, &mut y).expect("expand");
+    unchanged("expand");
     backend.matvec(stream, &matrix, &x, Output::Set, &mut y).expect("matvec");
     unchanged("matvec");
     backend.ntt(stream, Transform::Evaluate, &table, &mut y).expect("ntt");

@@ -11,6 +11,7 @@ const QUICK: &[Check] = &[
     Check::tables_cost_what_the_query_says,
     Check::queries_are_pure,
     Check::operations_lease_nothing,
+    Check::expand_matches_values,
     Check::matvec_matches_rows,
     Check::ntt_matches_definition,
     Check::quotient_matches_formulas,
@@ -24,6 +25,7 @@ fn expectation(fault: Fault) -> (Check, &'static str, Vec<Check>) {
     use Check::*;
     let reads = [
         adopted_data_are_the_same,
+        expand_matches_values,
         matvec_matches_rows,
         ntt_matches_definition,
         quotient_matches_formulas,
@@ -43,6 +45,7 @@ fn expectation(fault: Fault) -> (Check, &'static str, Vec<Check>) {
                 alloc_is_zeroed,
                 copies_stay_in_place,
                 operations_lease_nothing,
+                expand_matches_values,
                 matvec_matches_rows,
                 ntt_matches_definition,
                 quotient_matches_formulas,
@@ -61,7 +64,13 @@ fn expectation(fault: Fault) -> (Check, &'static str, Vec<Check>) {
         Fault::AdoptDropsLast => (
             adopted_data_are_the_same,
             "1 adopted elements",
-            &[matvec_matches_rows, operations_lease_nothing, msm_ranges_g1, msm_ranges_g2],
+            &[
+                expand_matches_values,
+                matvec_matches_rows,
+                operations_lease_nothing,
+                msm_ranges_g1,
+                msm_ranges_g2,
+            ],
         ),
         Fault::UploadOffByOne => (copies_stay_in_place, "after an upload", &[]),
         Fault::UploadPads => (copies_stay_in_place, "after an upload", &[]),
@@ -93,9 +102,15 @@ fn expectation(fault: Fault) -> (Check, &'static str, Vec<Check>) {
             (msm_lengths_g2, "an MSM on G2 was given scratch", &[msm_ranges_g2])
         }
         Fault::MatvecLeases => (operations_lease_nothing, "after matvec", &[]),
+        Fault::ExpandLeases => (operations_lease_nothing, "after expand", &[]),
         Fault::NttLeases => (operations_lease_nothing, "after ntt", &[]),
         Fault::QuotientLeases => (operations_lease_nothing, "after quotient", &[]),
         Fault::MsmLeases => (operations_lease_nothing, "after msm", &[]),
+
+        Fault::ExpandLosesSign => (expand_matches_values, "Set, mix 0", &[]),
+        Fault::ExpandMisplacesWide => (expand_matches_values, "Set, mix ", &[]),
+        Fault::ExpandKeepsTail => (expand_matches_values, "Set, mix 0, 0 elements", &[]),
+        Fault::ExpandSets => (expand_matches_values, "Multiply, mix", &[]),
 
         Fault::MatvecDropsLastEntry => (matvec_matches_rows, "Set, ", &[]),
         Fault::MatvecDropsDuplicates => (matvec_matches_rows, "Set, ", &[]),
@@ -173,8 +188,8 @@ fn every_fault_is_noticed() {
 #[test]
 fn a_proof_needs_every_operation() {
     for fault in [
-        Fault::AllocDirty,
         Fault::AdoptDropsLast,
+        Fault::ExpandSets,
         Fault::MatvecSets,
         Fault::InterpolateScale,
         Fault::InterpolateOddOrder,

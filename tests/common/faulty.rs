@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use forebay::backend::{
-    Backend, Buffer, DeviceInfo, DeviceMatrix, Matrix, Msm, Output, Quotient, Shared, Transform,
-    bit_reverse,
+    Backend, Buffer, DeviceInfo, DeviceMatrix, Matrix, Msm, Output, Packed, Quotient, Shared,
+    Transform, bit_reverse,
 };
 use forebay::budget::{Budget, Lease};
 use forebay::curve::{Affine, Coordinate, Point};
@@ -69,12 +69,23 @@ faults! {
     ScratchTooSmallG2,
     /// A matrix product leases memory for itself.
     MatvecLeases,
+    /// An expansion leases memory for itself.
+    ExpandLeases,
     /// A transform leases memory for itself.
     NttLeases,
     /// A step of the quotient leases memory for itself.
     QuotientLeases,
     /// An MSM leases memory for itself.
     MsmLeases,
+
+    /// A negative small value comes out positive.
+    ExpandLosesSign,
+    /// A block's wide values start one early.
+    ExpandMisplacesWide,
+    /// Places that have no element keep what the output held.
+    ExpandKeepsTail,
+    /// The output is set where it should be multiplied.
+    ExpandSets,
 
     /// The last entry of each row is left out.
     MatvecDropsLastEntry,
@@ -326,6 +337,34 @@ impl<B: Backend> Backend for Faulty<B> {
         }
         let early = self.has(Fault::DownloadOffByOne) as usize;
         self.inner.download(stream, source, at.saturating_sub(early), target)
+    }
+
+    fn expand(
+        &self,
+        stream: &B::Stream,
+        packed: Packed<'_, Self>,
+        output: Output,
+        out: &mut B::Buffer<Fr>,
+    ) -> Result<()> {
+        let _scratch = self.lease_if(Fault::ExpandLeases)?;
+        let Packed { blocks, small, wide } = packed;
+        let mut altered = self.read(stream, blocks)?;
+        if self.has(Fault::ExpandLosesSign) {
+            // The lowest bit of a small value's tag is its sign.
+            altered.iter_mut().for_each(|block| block.planes[0] &= !block.planes[2]);
+        }
+        if self.has(Fault::ExpandMisplacesWide) {
+            altered.iter_mut().for_each(|block| block.wide = block.wide.saturating_sub(1));
+        }
+        let blocks = self.write(stream, altered)?;
+        let output = if self.has(Fault::ExpandSets) { Output::Set } else { output };
+        let before = self.read(stream, out)?;
+        let covered = (blocks.len() * forebay::compact::BLOCK).min(before.len());
+        self.inner.expand(stream, Packed { blocks: &blocks, small, wide }, output, out)?;
+        if self.has(Fault::ExpandKeepsTail) {
+            self.inner.upload(stream, &before[covered..], out, covered)?;
+        }
+        Ok(())
     }
 
     fn matvec(

@@ -134,23 +134,23 @@ impl Bellman {
 
     /// The assignment of one part.
     pub fn assignment(&self, part: &Path) -> forebay::witness::Assignment {
-        let secret =
-            |name: &str| std::sync::Arc::new(zeroize::Zeroizing::new(scalars(&part.join(name))));
-        let (inputs, aux) = (scalars(&part.join("input")), scalars(&part.join("aux")));
+        let column = |name: &str| scalars(&part.join(name));
+        let (inputs, aux) = (column("input"), column("aux"));
         let density = |name: &str, len: usize| {
             let bytes = self.file(name);
             forebay::key::Density::from_bits((0..len).map(|i| bytes[i / 8] >> (i % 8) & 1 == 1))
         };
-        let rows = forebay::witness::Rows {
-            a: secret("a"),
-            b: secret("b"),
-            c: secret("c"),
-            a_aux: density("a_aux_density", aux.len()),
-            b_inputs: density("b_in_density", inputs.len()),
-            b_aux: density("b_aux_density", aux.len()),
-        };
-        let values = zeroize::Zeroizing::new([inputs, aux].concat());
-        forebay::witness::Assignment { values: std::sync::Arc::new(values), rows: Some(rows) }
+        let rows = forebay::witness::Rows::new(
+            &column("a"),
+            &column("b"),
+            &column("c"),
+            density("a_aux_density", aux.len()),
+            density("b_in_density", inputs.len()),
+            density("b_aux_density", aux.len()),
+        );
+        let mut assignment = forebay::witness::Assignment::from_witness(&[inputs, aux].concat());
+        assignment.rows = Some(rows.expect("rows that hold"));
+        assignment
     }
 
     /// r and s of one part.

@@ -1,7 +1,5 @@
 //! Our own prover, on its CPU backend, with the key in bellman's format and the rows' values as bellperson's
-//! synthesis leaves them. The span includes what `prove` always does: checking every row and verifying the proof.
-
-use std::sync::Arc;
+//! synthesis leaves them, packed. The span includes what `prove` always does: expanding them and verifying the proof.
 
 use anyhow::Result;
 use forebay::backend::cpu::Cpu;
@@ -9,7 +7,7 @@ use forebay::field::Fr;
 use forebay::format::{Silent, bellman::Params, zkey::Options};
 use forebay::groth16;
 use forebay::key::{Density, ProvingKey};
-use forebay::witness::{Assignment, Rows, Secret};
+use forebay::witness::{Assignment, Rows};
 
 use crate::cost::Cost;
 use crate::key::parameters;
@@ -30,16 +28,17 @@ pub fn set_up(case: &Case) -> Result<Option<Box<dyn Prover>>> {
     let key = Params::open(&params[..])?.read(options)?;
     let evaluated = system.evaluate();
     let densities = system.densities();
-    let rows = Rows {
-        a: secret(evaluated.a.iter().map(scalar)),
-        b: secret(evaluated.b.iter().map(scalar)),
-        c: secret(evaluated.c.iter().map(scalar)),
-        a_aux: Density::from_bits(densities.a_aux),
-        b_inputs: Density::from_bits(densities.b_input),
-        b_aux: Density::from_bits(densities.b_aux),
-    };
-    let values = secret(system.assignment.iter().map(scalar));
-    let assignment = Assignment { values, rows: Some(rows) };
+    let scalars = |values: &[[u8; 32]]| values.iter().map(scalar).collect::<Vec<_>>();
+    let rows = Rows::new(
+        &scalars(&evaluated.a),
+        &scalars(&evaluated.b),
+        &scalars(&evaluated.c),
+        Density::from_bits(densities.a_aux),
+        Density::from_bits(densities.b_input),
+        Density::from_bits(densities.b_aux),
+    )?;
+    let mut assignment = Assignment::from_witness(&scalars(&system.assignment));
+    assignment.rows = Some(rows);
     Ok(Some(Box::new(Forebay { backend: Cpu::open(), key, assignment })))
 }
 
@@ -54,10 +53,6 @@ impl Prover for Forebay {
             Cost::of(|| groth16::prove(&self.backend, &self.key, &self.assignment, &blinding, &Silent));
         Ok(Proved { cost, proof: Some(proof?.to_bytes()) })
     }
-}
-
-fn secret(values: impl Iterator<Item = Fr>) -> Secret {
-    Arc::new(values.collect::<Vec<_>>().into())
 }
 
 fn scalar(bytes: &[u8; 32]) -> Fr {

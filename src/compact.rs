@@ -1,0 +1,285 @@
+//! Vectors of field elements in few bytes: most values of real circuits are bits or small.
+//!
+//! Each element has a tag of three bits: 0, 1, -1, a number below 2^32, the negative of one, or "wide", with 4
+//! or 32 bytes behind it where needed. 64 elements share a block of 32 bytes, which holds their tags as three bit
+//! planes and says where their small and wide values start, so that any block expands on its own:
+//!
+//! | what | bytes an element |
+//! | --- | --- |
+//! | 0, 1, -1 | 1/2 |
+//! | below 2^32, or the negative | 4 1/2 |
+//! | any other | 32 1/2 |
+//!
+//! A vector of wide values takes 1/64 more than its plain form.
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+use rayon::prelude::*;
+use zeroize::Zeroize;
+
+use crate::field::{Field, Fr};
+
+/// Elements of one block.
+pub const BLOCK: usize = 64;
+
+/// The tags of 64 elements and where their values start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Block {
+    /// Bit i of plane p is bit p of element i's tag.
+    pub planes: [u64; 3],
+    /// The index in `small` of the block's first small value.
+    pub small: u32,
+    /// The index in `wide` of the block's first wide value.
+    pub wide: u32,
+}
+
+/// An element's tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Tag {
+    Zero = 0,
+    One = 1,
+    MinusOne = 2,
+    /// A number below 2^32.
+    Small = 4,
+    /// r minus a number below 2^32.
+    NegativeSmall = 5,
+    Wide = 6,
+}
+
+impl Block {
+    /// Which of the elements are 1; -1; small; negative small; wide.
+    fn masks(&self) -> [u64; 5] {
+        let [low, middle, high] = self.planes;
+        [low & !high, middle & !high, high & !middle & !low, high & low, high & middle]
+    }
+
+    /// Writes the block's elements to `out`, the first `out.len()` of them.
+    pub fn expand(&self, small: &[u32], wide: &[Fr], out: &mut [Fr]) {
+        let [one, minus_one, small_mask, negative, wide_mask] = self.masks();
+        let (mut small, mut wide) =
+            (small[self.small as usize..].iter(), wide[self.wide as usize..].iter());
+        for (i, out) in out.iter_mut().enumerate() {
+            let is = |mask: u64| mask >> i & 1 == 1;
+            *out = if is(one) {
+                Fr::ONE
+            } else if is(minus_one) {
+                -Fr::ONE
+            } else if is(small_mask | negative) {
+                let value = Fr::from(u64::from(small.next().copied().unwrap_or_default()));
+                if is(negative) { -value } else { value }
+            } else if is(wide_mask) {
+                wide.next().copied().unwrap_or(Fr::ZERO)
+            } else {
+                Fr::ZERO
+            };
+        }
+    }
+}
+
+/// A vector in compact form, wiped when dropped. Elements are in natural order; wide values are in Montgomery form.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compact {
+    len: usize,
+    blocks: Vec<Block>,
+    small: Vec<u32>,
+    wide: Vec<Fr>,
+}
+
+impl Compact {
+    /// No elements, with room for `len`.
+    pub fn with_capacity(len: usize) -> Self {
+        let mut compact = Self::default();
+        compact.blocks.reserve_exact(len.div_ceil(BLOCK));
+        compact
+    }
+
+    /// Appends an element.
+    ///
+    /// # Panics
+    /// At 2^32 small or wide values.
+    pub fn push(&mut self, value: &Fr) {
+        let place = self.len % BLOCK;
+        if place == 0 {
+            let index = |len: usize| u32::try_from(len).expect("fewer than 2^32 values");
+            let (small, wide) = (index(self.small.len()), index(self.wide.len()));
+            push_wiping(&mut self.blocks, Block { planes: [0; 3], small, wide });
+        }
+        let tag = self.put(value) as u64;
+        if let Some(block) = self.blocks.last_mut() {
+            for (p, plane) in block.planes.iter_mut().enumerate() {
+                *plane |= (tag >> p & 1) << place;
+            }
+        }
+        self.len += 1;
+    }
+
+    /// Stores what a value needs beside its tag.
+    fn put(&mut self, value: &Fr) -> Tag {
+        if value.is_zero() {
+            return Tag::Zero;
+        } else if *value == Fr::ONE {
+            return Tag::One;
+        } else if *value == -Fr::ONE {
+            return Tag::MinusOne;
+        }
+        let as_small = |value: &Fr| match value.to_canonical_limbs() {
+            [low, 0, 0, 0] => u32::try_from(low).ok(),
+            _ => None,
+        };
+        if let Some(small) = as_small(value) {
+            push_wiping(&mut self.small, small);
+            Tag::Small
+        } else if let Some(small) = as_small(&-*value) {
+            push_wiping(&mut self.small, small);
+            Tag::NegativeSmall
+        } else {
+            push_wiping(&mut self.wide, *value);
+            Tag::Wide
+        }
+    }
+
+    /// `values` in compact form, packed on all threads.
+    pub fn pack(values: &[Fr]) -> Self {
+        // Parts of whole blocks, so that joining them moves only indices.
+        let part = (BLOCK << 6)
+            .max(values.len().div_ceil(4 * rayon::current_num_threads()).next_multiple_of(BLOCK));
+        let pack = |values: &[Fr]| {
+            let mut part = Self::with_capacity(values.len());
+            values.iter().for_each(|value| part.push(value));
+            part
+        };
+        let parts: Vec<Self> = values.par_chunks(part).map(pack).collect();
+        let mut whole = Self::with_capacity(values.len());
+        whole.small.reserve_exact(parts.iter().map(|part| part.small.len()).sum());
+        whole.wide.reserve_exact(parts.iter().map(|part| part.wide.len()).sum());
+        for part in &parts {
+            let index = |len: usize| u32::try_from(len).expect("fewer than 2^32 values");
+            let (small, wide) = (index(whole.small.len()), index(whole.wide.len()));
+            let moved = part.blocks.iter().map(|b| Block {
+                small: b.small + small,
+                wide: b.wide + wide,
+                ..*b
+            });
+            whole.blocks.extend(moved);
+            whole.small.extend_from_slice(&part.small);
+            whole.wide.extend_from_slice(&part.wide);
+            whole.len += part.len;
+        }
+        whole
+    }
+
+    /// The elements in plain form.
+    pub fn unpack(&self) -> Vec<Fr> {
+        self.first(self.len)
+    }
+
+    /// The first `len` elements in plain form; all if there are fewer.
+    pub fn first(&self, len: usize) -> Vec<Fr> {
+        let mut out = vec![Fr::ZERO; len.min(self.len)];
+        let each = out.par_chunks_mut(BLOCK).zip(&self.blocks).with_min_len(16);
+        each.for_each(|(out, block)| block.expand(&self.small, &self.wide, out));
+        out
+    }
+
+    /// Elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of blocks and values: what is held, staged and uploaded.
+    pub fn bytes(&self) -> u64 {
+        let [blocks, small] = [size_of_val(&self.blocks[..]), size_of_val(&self.small[..])];
+        (blocks + small + size_of_val(&self.wide[..])) as u64
+    }
+}
+
+impl Drop for Compact {
+    fn drop(&mut self) {
+        bytemuck::cast_slice_mut::<Block, u8>(&mut self.blocks).zeroize();
+        self.small.zeroize();
+        self.wide.zeroize();
+    }
+}
+
+/// One array of a shared vector, by its element's type.
+pub(crate) struct Part(pub Arc<Compact>);
+
+impl AsRef<[Block]> for Part {
+    fn as_ref(&self) -> &[Block] {
+        &self.0.blocks
+    }
+}
+
+impl AsRef<[u32]> for Part {
+    fn as_ref(&self) -> &[u32] {
+        &self.0.small
+    }
+}
+
+impl AsRef<[Fr]> for Part {
+    fn as_ref(&self) -> &[Fr] {
+        &self.0.wide
+    }
+}
+
+/// Appends to a vector; if it must move, what it leaves behind is wiped.
+fn push_wiping<T: Pod>(vector: &mut Vec<T>, value: T) {
+    if vector.len() == vector.capacity() {
+        let mut larger = Vec::with_capacity((2 * vector.len()).max(16));
+        larger.extend_from_slice(vector);
+        bytemuck::cast_slice_mut::<T, u8>(vector).zeroize();
+        *vector = larger;
+    }
+    vector.push(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edge_values() -> Vec<Fr> {
+        let wide = Fr::from(3).inverse();
+        let limit = Fr::from(1 << 32);
+        let mut values = vec![
+            Fr::ZERO,
+            Fr::ONE,
+            -Fr::ONE,
+            Fr::from(2),
+            -Fr::from(2),
+            limit - Fr::ONE,
+            Fr::ONE - limit,
+        ];
+        values.extend([limit, -limit, Fr::from(u64::MAX), wide, -wide, wide * wide]);
+        values
+    }
+
+    #[test]
+    fn every_kind_comes_back_at_every_length() {
+        let values = edge_values();
+        for len in [0, 1, 63, 64, 65, 127, 128, 1000, 5000] {
+            let vector: Vec<Fr> =
+                (0..len).map(|i| values[(i * i + i / 7) % values.len()]).collect();
+            let packed = Compact::pack(&vector);
+            assert_eq!((packed.len(), packed.unpack()), (len, vector.clone()));
+            let mut pushed = Compact::default();
+            vector.iter().for_each(|value| pushed.push(value));
+            assert_eq!(pushed, packed, "{len} elements one by one and on all threads");
+        }
+    }
+
+    #[test]
+    fn bytes_are_as_the_table_says() {
+        let bytes = |value: Fr| Compact::pack(&[value; 6400]).bytes() as f64 / 6400.0;
+        assert_eq!(bytes(Fr::ONE), 0.5);
+        assert_eq!(bytes(-Fr::from(7)), 4.5);
+        assert_eq!(bytes(Fr::from(3).inverse()), 32.5);
+    }
+}
