@@ -11,6 +11,7 @@
 //! the odd coset, their product; then c, in b's place.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use zeroize::Zeroize;
 
@@ -75,13 +76,19 @@ pub fn prove<B: Backend>(
     let n = 1 << key.log_n;
     let [l, a, b] = [&key.l, &key.a, &key.b_g1].map(|query| query.points.len() as u64);
     progress.begin("proving", n / 8 + n + l + a + b + 3 * b);
+    let mut since = Instant::now();
+    let mut done = |stage, steps| {
+        tracing::info!("{stage}: {:.1?}", since.elapsed());
+        since = Instant::now();
+        progress.advance(steps);
+    };
     let mut w = backend.alloc(&lease, "witness", key.variables)?;
     let packed =
         DeviceCompact::adopt(backend, &stream, &lease, "packed witness", &assignment.values)?;
     backend.expand(&stream, packed.packed(), Output::Set, &mut w)?;
     drop(packed);
     let h = prover.quotient(&w, assignment)?;
-    progress.advance(n / 8);
+    done("quotient", n / 8);
     lease.shrink(size.after_quotient());
     let mut scratch = backend.alloc(&lease, "MSM scratch", size.msm_scratch_words)?;
 
@@ -89,12 +96,12 @@ pub fn prove<B: Backend>(
     let msm = Msm { bases: &bases, scalars: &h, range: 0..key.h.len(), density: None };
     let sum_h = backend.msm::<Fp>(&stream, msm, &mut scratch)?.wait()?;
     drop((bases, h));
-    progress.advance(n);
+    done("H sum", n);
     let (private, all) = (key.inputs..key.variables, 0..key.variables);
     let sum_l = prover.query_sum("L query", &key.l, &densities.l, private, &w, &mut scratch)?;
-    progress.advance(l);
+    done("L sum", l);
     let sum_a = prover.query_sum("A query", &key.a, &densities.a, all.clone(), &w, &mut scratch)?;
-    progress.advance(a);
+    done("A sum", a);
     let sum_b_g1 = prover.query_sum(
         "B query in G1",
         &key.b_g1,
@@ -103,10 +110,10 @@ pub fn prove<B: Backend>(
         &w,
         &mut scratch,
     )?;
-    progress.advance(b);
+    done("B sum in G1", b);
     let sum_b_g2 =
         prover.query_sum("B query in G2", &key.b_g2, &densities.b_g2, all, &w, &mut scratch)?;
-    progress.advance(3 * b);
+    done("B sum in G2", 3 * b);
 
     let (r, s) = (&blinding.r, &blinding.s);
     let (delta_g1, delta_g2) = (key.delta_g1.to_point(), key.vk.delta_g2.to_point());
@@ -124,6 +131,7 @@ pub fn prove<B: Backend>(
             "the witness does not satisfy the circuit, or the key is damaged".into(),
         ));
     }
+    done("points and verification", 0);
     Ok(proof)
 }
 

@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod terminal;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .without_time()
         .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     let terminal = terminal::Terminal::new(arguments.quiet);
     let done = match &arguments.command {
