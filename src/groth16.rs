@@ -208,6 +208,10 @@ fn check_shapes(key: &ProvingKey, assignment: &Assignment) -> Result<Densities> 
     if values.first(1) != [Fr::ONE] {
         return Err(Error::invalid("the witness, value 0", "another number", "the constant 1"));
     }
+    // Device indices are 32 bits, one of them a sign.
+    if key.variables > 1 << 31 {
+        return Err(Error::invalid("the key, variables", key.variables, "at most 2^31"));
+    }
     let (mut a, mut b) = (None, None);
     if let Some(rows) = &assignment.rows {
         check_rows(key, rows)?;

@@ -33,5 +33,6 @@ pub fn run(options: &ExportVk, terminal: &Terminal) -> Result<()> {
             options.key.display()
         ));
     }
-    Output::with_contents(&options.verification_key, &json::write_verifying_key(&vk))?.finish()
+    let output = Output::with_contents(&options.verification_key, &json::write_verifying_key(&vk))?;
+    Output::finish([output])
 }

@@ -38,10 +38,16 @@ impl Output {
         Ok(output)
     }
 
-    /// Moves the file to its place.
-    pub fn finish(self) -> Result<()> {
-        self.file.as_file().sync_all().map_err(Error::io(&self.path))?;
-        self.file.persist(&self.path).map_err(|error| Error::io(&self.path)(error.error))?;
+    /// Moves the files to their places. All are on the disk before the first is moved, so that what can
+    /// fail (a full disk) fails before anything is seen.
+    pub fn finish(outputs: impl IntoIterator<Item = Self>) -> Result<()> {
+        let outputs: Vec<Self> = outputs.into_iter().collect();
+        for output in &outputs {
+            output.file.as_file().sync_all().map_err(Error::io(&output.path))?;
+        }
+        for Self { path, file } in outputs {
+            file.persist(&path).map_err(|error| Error::io(&path)(error.error))?;
+        }
         Ok(())
     }
 }

@@ -81,7 +81,7 @@ pub fn run(options: &Prove, terminal: &Terminal) -> Result<()> {
         Output::with_contents(&options.proof, &json::write_proof(&proof))?,
         Output::with_contents(&options.public, &json::write_public(&public))?,
     ];
-    outputs.into_iter().try_for_each(Output::finish)?;
+    Output::finish(outputs)?;
     terminal.say(format!(
         "{}: proved and verified on {} in {:.2?}",
         options.proof.display(),

@@ -34,7 +34,7 @@ pub fn run(options: &Setup, terminal: &Terminal) -> Result<()> {
     write_zkey(&r1cs, &secrets, shape, terminal, &mut output).map_err(in_r1cs)?;
     let output =
         output.into_inner().map_err(|error| Error::io(&options.key)(error.into_error()))?;
-    output.finish()?;
+    Output::finish([output])?;
     terminal
         .say(format!("{}: INSECURE development key, no ceremony was held", options.key.display()));
     Ok(())
