@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay::simulate::Scheme;
 use tracing::level_filters::LevelFilter;
 
 /// A Groth16 prover for BLS12-381.
@@ -40,6 +41,8 @@ pub enum Command {
     Devices,
     /// Check this machine's arithmetic against known answers.
     Doctor,
+    /// Simulate proofs on one card in virtual time, under several ways of sharing its memory.
+    Simulate(Simulate),
 }
 
 /// `forebay prove`.
@@ -128,4 +131,56 @@ pub struct Inspect {
     /// Check every point to be on the curve and of order r.
     #[arg(long)]
     pub check: bool,
+}
+
+/// `forebay simulate`.
+#[derive(Args)]
+pub struct Simulate {
+    /// porep-32gib, porep-32gib-compact, or a JSON file.
+    pub scenario: String,
+    /// How the workers share the card.
+    #[arg(long, default_value = "admission")]
+    pub scheme: SchemeChoice,
+    /// The card's memory, such as 16GiB, instead of the scenario's.
+    #[arg(long, value_name = "BYTES", value_parser = forebay::bytes::parse)]
+    pub vram: Option<u64>,
+    /// The number of workers, instead of the scenario's.
+    #[arg(long)]
+    pub workers: Option<u32>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Draw the run.
+    #[arg(long, value_name = "OUT.SVG")]
+    pub svg: Option<PathBuf>,
+    /// Draw only its first seconds.
+    #[arg(long, value_name = "N", requires = "svg")]
+    pub seconds: Option<u64>,
+    /// Write the run for Perfetto or Chrome's tracing.
+    #[arg(long, value_name = "OUT.JSON")]
+    pub trace: Option<PathBuf>,
+}
+
+/// The ways to share a card.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum SchemeChoice {
+    /// One mutex around upload and compute.
+    SingleLock,
+    /// A lock for staging, one for computing.
+    TwoLock,
+    /// The same with device-wide questions and a slow fallback.
+    TwoLockSync,
+    /// The whole peak leased first; leases only shrink.
+    Admission,
+}
+
+impl From<SchemeChoice> for Scheme {
+    fn from(choice: SchemeChoice) -> Self {
+        match choice {
+            SchemeChoice::SingleLock => Self::SingleLock,
+            SchemeChoice::TwoLock => Self::TwoLock,
+            SchemeChoice::TwoLockSync => Self::TwoLockSync,
+            SchemeChoice::Admission => Self::Admission,
+        }
+    }
 }

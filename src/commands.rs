@@ -7,6 +7,7 @@ pub mod inspect;
 mod output;
 pub mod prove;
 pub mod setup;
+pub mod simulate;
 pub mod verify;
 
 use std::path::Path;

@@ -40,6 +40,36 @@ pub enum Error {
         /// The bytes that were left.
         left: u64,
     },
+    /// More than the device's whole budget: only a smaller plan helps.
+    #[error("{label} never fits: need {need} bytes, the budget is {capacity}")]
+    NeverFits {
+        /// What the memory was for.
+        label: String,
+        /// The bytes asked for.
+        need: u64,
+        /// The bytes of the budget now.
+        capacity: u64,
+    },
+    /// The deadline passed before the memory was free.
+    #[error("the deadline of {label} passed while it waited for memory")]
+    Deadline {
+        /// What waited.
+        label: String,
+    },
+    /// The job was cancelled before the memory was free.
+    #[error("{label} was cancelled while it waited for memory")]
+    Cancelled {
+        /// What waited.
+        label: String,
+    },
+    /// A thread wanted to wait for memory while it held some, which could wait forever: a bug.
+    #[error("{label} would wait for memory in a thread that holds {held}")]
+    HoldAndWait {
+        /// What would have waited.
+        label: String,
+        /// What the thread holds.
+        held: String,
+    },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -121,6 +151,10 @@ impl Error {
             },
             Self::NoDevice { .. }
             | Self::OutOfMemory { .. }
+            | Self::NeverFits { .. }
+            | Self::Deadline { .. }
+            | Self::Cancelled { .. }
+            | Self::HoldAndWait { .. }
             | Self::WrongArithmetic(_)
             | Self::Entropy(_) => 3,
         }

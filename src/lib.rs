@@ -6,14 +6,17 @@
 //! 1. [`field`] and [`curve`]: the arithmetic of the host, and the constants of every kernel;
 //! 2. [`mod@format`]: the files of other people's tools;
 //! 3. [`key`] and [`witness`]: what a proof is made from, in the form that is computed with;
-//! 4. [`compact`]: how vectors are held and staged; [`budget`] and [`backend`]: the seam, device memory in leases and operations on streams;
+//! 4. [`compact`]: how vectors are held and staged; [`budget`] and [`backend`]: the seam, device memory in
+//!    leases and operations on streams;
 //! 5. [`groth16`]: the prover, and [`proof`]: the result and its verifier;
-//! 6. [`setup`]: development keys, and [`selftest`]: known answers.
+//! 6. [`setup`]: development keys, and [`selftest`]: known answers;
+//! 7. [`timeline`]: what happened when, and [`simulate`]: what would happen on a card, in virtual time.
 #![warn(missing_docs)]
 
 pub mod backend;
 mod blst;
 pub mod budget;
+pub mod bytes;
 pub mod compact;
 pub mod curve;
 pub mod error;
@@ -24,6 +27,8 @@ pub mod key;
 pub mod proof;
 pub mod selftest;
 pub mod setup;
+pub mod simulate;
+pub mod timeline;
 pub mod witness;
 
 pub use error::{Error, Result};

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Inspect(options) => commands::inspect::run(options, &terminal),
         Command::Devices => commands::devices::run(),
         Command::Doctor => commands::doctor::run(),
+        Command::Simulate(options) => commands::simulate::run(options, &terminal),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
