@@ -3,8 +3,8 @@
 //!
 //! 1. Requests are served by priority, and within a priority first in, first out.
 //! 2. A request that [`AGEING`] later ones have passed counts as one priority higher, and so on up to the
-//!    highest. So at most `2 * AGEING` later requests are served before a low one is among the highest,
-//!    and from then on only earlier ones are.
+//!    highest. So after at most `2 * AGEING` later requests a low one is among the highest. From then on only
+//!    earlier ones come before it, and, until it is the head, those that rule 3 lets pass.
 //! 3. The first in line is the head. If it does not fit, a later request may pass it only if that cannot
 //!    delay it: with D the bytes that must come back before the head fits, s the passer's bytes and T
 //!    the totals of future releases that are reachable, no T is in `D..D + s`. Then whatever lets the head
@@ -18,7 +18,7 @@
 //! Declared releases are a hint for rule 3 alone; that leases never exceed the capacity rests on the bytes
 //! that are held. A lease may give back other amounts than it declared: what it gives back is taken off
 //! the front of its list, and every later decision uses what is left. Passers that are in already may then
-//! delay the head, until the first of them ends; nothing else changes.
+//! delay the head, at most until they end; nothing else changes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};

@@ -57,7 +57,8 @@ impl Kind {
             _ => {}
         }
         let text = first.trim_ascii_start();
-        match text.first() {
+        // A binary key's first bytes can be white space and a bracket, but not all of them text.
+        match text.first().filter(|_| first.is_ascii()) {
             Some(b'[') => return Ok(Self::PublicJson),
             Some(b'{') => return Self::of_json_object(source),
             _ => {}

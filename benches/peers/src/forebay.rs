@@ -48,9 +48,11 @@ impl Prover for Forebay {
     }
 
     fn prove(&mut self, blinding: &Blinding) -> Result<Proved> {
-        let blinding = groth16::Blinding::fixed_for_testing(scalar(&blinding.r), scalar(&blinding.s));
-        let (proof, cost) =
-            Cost::of(|| groth16::prove(&self.backend, &self.key, &self.assignment, &blinding, &Silent));
+        let blinding =
+            groth16::Blinding::fixed_for_testing(scalar(&blinding.r), scalar(&blinding.s));
+        let (proof, cost) = Cost::of(|| {
+            groth16::prove(&self.backend, &self.key, &self.assignment, &blinding, &Silent)
+        });
         Ok(Proved { cost, proof: Some(proof?.to_bytes()) })
     }
 }
