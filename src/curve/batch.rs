@@ -8,6 +8,7 @@ use crate::field::Fr;
 /// Additions that share one inversion. An inversion costs about 65 multiplications, so 256 make it a quarter
 /// of one each, while the batch (5 coordinates and a prefix, 72 KiB in G1) stays in a second-level cache.
 pub(crate) const BATCH: usize = 256;
+
 /// Affine additions that wait for one shared inversion, eight at a time where the CPU can.
 ///
 /// A sum goes to `out[slot]` at once if it needs no inversion, else at the next flush; within a
