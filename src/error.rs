@@ -70,6 +70,47 @@ pub enum Error {
         /// What the thread holds.
         held: String,
     },
+    /// The driver had less memory than the lease promised: others use the device too. Measure what they use, and
+    /// plan again.
+    #[error("the driver of {backend} has no {bytes} bytes for {label}, though they were leased: {reason}")]
+    Refused {
+        /// The backend's name.
+        backend: &'static str,
+        /// What the memory was for.
+        label: String,
+        /// The bytes asked for.
+        bytes: u64,
+        /// The driver's words.
+        reason: String,
+    },
+    /// The driver failed in one operation; another try on fresh buffers may do.
+    #[error("{backend} failed in {operation}: {reason}")]
+    Device {
+        /// The backend's name.
+        backend: &'static str,
+        /// What was asked of the device.
+        operation: String,
+        /// The driver's words.
+        reason: String,
+    },
+    /// The device is gone, with everything on it; nothing more will run on this handle.
+    #[error("the device of {backend} is lost: {reason}")]
+    DeviceLost {
+        /// The backend's name.
+        backend: &'static str,
+        /// The driver's words.
+        reason: String,
+    },
+    /// A kernel does not compile or load on this device.
+    #[error("kernel {name} of {backend}: {log}")]
+    Kernel {
+        /// The backend's name.
+        backend: &'static str,
+        /// The kernel or its file.
+        name: String,
+        /// The compiler's words.
+        log: String,
+    },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -155,6 +196,10 @@ impl Error {
             | Self::Deadline { .. }
             | Self::Cancelled { .. }
             | Self::HoldAndWait { .. }
+            | Self::Refused { .. }
+            | Self::Device { .. }
+            | Self::DeviceLost { .. }
+            | Self::Kernel { .. }
             | Self::WrongArithmetic(_)
             | Self::Entropy(_) => 3,
         }
