@@ -16,7 +16,7 @@ use std::time::Instant;
 use forebay::backend::{Backend, cpu::Cpu};
 use forebay::field::{Field, Fr};
 use forebay::format::{Silent, r1cs::R1cs, wtns};
-use forebay::groth16::{Blinding, WorkingSet, prove};
+use forebay::groth16::{Blinding, prove};
 use forebay::key::{Check, CheckedKeys, load_key};
 use forebay::setup::{Secrets, write_zkey};
 use forebay::witness::Assignment;
@@ -74,8 +74,7 @@ fn child(folder: &Path, what: &str) {
         let blinding = Blinding::random().expect("random numbers");
         prove(&cpu, &loaded.key, &assignment, &blinding, &Silent).expect("a proof");
         // The working set counts those parts of the key that a stage uses, which are held already.
-        let size = WorkingSet::new(&cpu, &loaded.key, &assignment);
-        must_hold += cpu.budget().high_water().min(size.peak());
+        must_hold += cpu.budget().high_water();
     }
     let mb = |bytes: u64| bytes as f64 / 1e6;
     let peak = peak_bytes().saturating_sub(before);

@@ -37,6 +37,9 @@ pub trait Backend: Send + Sync + 'static {
     fn info(&self) -> &DeviceInfo;
     /// The budget of the physical device, shared by all who use that device.
     fn budget(&self) -> &Budget;
+    /// Bytes of the device that others use now, by the driver's own count. It may be slow: at start, and when the
+    /// device is idle.
+    fn foreign_bytes(&self) -> Result<u64>;
     /// A new stream.
     fn stream(&self) -> Result<Self::Stream>;
     /// Work put on `waiter` from now on starts after all work put on `on` until now.
@@ -169,6 +172,27 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
     /// The largest buffer in bytes.
     pub max_buffer_bytes: u64,
+    /// Whether device memory is the host's, so that [`Backend::adopt`] copies nothing.
+    pub unified: bool,
+    /// How fast it is, roughly: plans are compared by it.
+    pub rates: Rates,
+}
+
+/// Rough speeds of a device, per second.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rates {
+    /// Bytes from the host to the device.
+    pub upload: f64,
+    /// Bytes from the device to the host.
+    pub download: f64,
+    /// Butterflies of a transform.
+    pub butterflies: f64,
+    /// Terms of a large sum in G1, full scalars.
+    pub g1_terms: f64,
+    /// Terms of a large sum in G2, full scalars.
+    pub g2_terms: f64,
+    /// Seconds that a sum costs whatever its length: launches, bucket reduction.
+    pub seconds_per_sum: f64,
 }
 
 /// What [`Backend::matvec`] and [`Backend::expand`] do with a value: a row's sum, or an element.
@@ -315,13 +339,16 @@ impl<B: Backend> DeviceMatrix<B> {
 
 /// One multi-scalar multiplication: which scalars go with which bases.
 ///
-/// Without `density`, base i goes with `scalars[range.start + i]`. With it, the k-th set bit of
-/// `density`, at position p, says that base k goes with `scalars[range.start + p]`; bits are least
-/// significant first and bits at and beyond `range.len()` are clear. Bases may be infinity, equal
+/// Base i is `bases[first_base + i]`; there may be more behind the last one used. Without `density`, base i goes
+/// with `scalars[range.start + i]`. With it, the k-th set bit of `density`, at position p, says that base k
+/// goes with `scalars[range.start + p]`; bits are least significant first and bits at and beyond `range.len()`
+/// are clear. Bases may be infinity, equal
 /// or opposite; scalars may be anything; both may be empty.
 pub struct Msm<'a, B: Backend + ?Sized, F: Coordinate> {
-    /// The bases, affine.
+    /// The bases, affine; the first of them is `bases[first_base]`.
     pub bases: &'a B::Buffer<Affine<F>>,
+    /// Where the bases start.
+    pub first_base: usize,
     /// The scalars, Montgomery.
     pub scalars: &'a B::Buffer<Fr>,
     /// The part of `scalars` that is meant.

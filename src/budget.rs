@@ -235,12 +235,13 @@ impl Budget {
     }
 
     fn admitted(&self, ticket: Ticket, label: &str, bytes: u64) -> Lease {
-        let ledger = Mutex::new(Ledger { limit: bytes, used: 0, high_water: 0 });
+        let ledger = Mutex::new(Ledger { target: bytes, used: 0, returning: 0, high_water: 0 });
         Lease(Arc::new(LeaseInner {
             budget: self.clone(),
             ticket,
             label: label.to_owned(),
             ledger,
+            returned: Condvar::new(),
         }))
     }
 }
@@ -405,25 +406,50 @@ struct LeaseInner {
     ticket: Ticket,
     label: String,
     ledger: Mutex<Ledger>,
+    /// Something that was returning is back.
+    returned: Condvar,
 }
 
 /// What buffers take of a lease.
 #[derive(Debug)]
 struct Ledger {
-    limit: u64,
+    /// What the lease was, or was last shrunk to.
+    target: u64,
+    /// May be above the target after a shrink, until buffers return.
     used: u64,
+    /// The part of `used` whose buffers nobody has any more and the device is about to finish with.
+    returning: u64,
     high_water: u64,
+}
+
+impl Ledger {
+    /// What the lease holds of the budget.
+    fn limit(&self) -> u64 {
+        self.target.max(self.used)
+    }
 }
 
 impl LeaseInner {
     fn lock(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Changes the ledger, and gives the budget what the lease no longer holds.
+    fn change(&self, change: impl FnOnce(&mut Ledger)) {
+        let mut ledger = self.lock();
+        let before = ledger.limit();
+        change(&mut ledger);
+        let freed = before - ledger.limit();
+        drop(ledger);
+        if freed > 0 {
+            self.budget.0.change(|state| state.admission.release(self.ticket, freed));
+        }
+    }
 }
 
 impl Drop for LeaseInner {
     fn drop(&mut self) {
-        let bytes = self.ledger.get_mut().unwrap_or_else(PoisonError::into_inner).limit;
+        let bytes = self.ledger.get_mut().unwrap_or_else(PoisonError::into_inner).limit();
         self.budget.0.change(|state| {
             state.holders.retain(|holder| holder.ticket != self.ticket);
             state.admission.release(self.ticket, bytes);
@@ -433,32 +459,36 @@ impl Drop for LeaseInner {
 
 impl Lease {
     /// Takes `bytes` of the lease for a buffer called `label`. Backends call this before they ask
-    /// a driver for anything.
+    /// a driver for anything. It waits for nobody but this lease's own buffers that are [returning](Reservation::returning).
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] if the lease has less left, whatever the device has.
     pub fn reserve(&self, label: &str, bytes: u64) -> Result<Reservation> {
         let mut ledger = self.0.lock();
-        let left = ledger.limit - ledger.used;
-        if bytes > left {
-            return Err(Error::OutOfMemory { label: label.to_owned(), need: bytes, left });
+        loop {
+            let left = ledger.limit() - ledger.used;
+            if bytes <= left {
+                break;
+            }
+            // What will be left when all that is returning is back.
+            let stay = ledger.used - ledger.returning;
+            if ledger.returning == 0 || bytes > ledger.target.saturating_sub(stay) {
+                return Err(Error::OutOfMemory { label: label.to_owned(), need: bytes, left });
+            }
+            ledger = self.0.returned.wait(ledger).unwrap_or_else(PoisonError::into_inner);
         }
         ledger.used += bytes;
         ledger.high_water = ledger.high_water.max(ledger.used);
         drop(ledger);
-        Ok(Reservation { lease: self.clone(), bytes })
+        Ok(Reservation { lease: self.clone(), bytes, returning: false })
     }
 
-    /// Gives back all but `bytes`, or all but what is in use, whichever is more. A lease never grows.
+    /// Gives back all but `bytes`. What is in use beyond that is given back as its buffers return. A lease never
+    /// grows.
     pub fn shrink(&self, bytes: u64) {
-        let freed = {
-            let mut ledger = self.0.lock();
-            let limit = bytes.max(ledger.used).min(ledger.limit);
-            let freed = ledger.limit - limit;
-            ledger.limit = limit;
-            freed
-        };
-        self.0.budget.0.change(|state| state.admission.release(self.0.ticket, freed));
+        self.0.change(|ledger| ledger.target = ledger.target.min(bytes));
+        // Who waits for returning bytes may not get them now.
+        self.0.returned.notify_all();
     }
 
     /// Says that another thread ends this lease, without this one's help: this thread may then wait
@@ -469,7 +499,7 @@ impl Lease {
 
     /// Bytes that the lease holds.
     pub fn bytes(&self) -> u64 {
-        self.0.lock().limit
+        self.0.lock().limit()
     }
 
     /// The most bytes that buffers of this lease took at once.
@@ -478,16 +508,34 @@ impl Lease {
     }
 }
 
-/// One buffer's bytes of a lease; dropped with the buffer.
+/// One buffer's bytes of a lease; dropped when the buffer is gone and the device is done with it.
 #[derive(Debug)]
 pub struct Reservation {
     lease: Lease,
     bytes: u64,
+    returning: bool,
+}
+
+impl Reservation {
+    /// Says that the buffer's handle is gone, and that the device will be done with it without anybody's help:
+    /// whoever needs the bytes for another buffer of the lease waits for them instead of failing.
+    pub fn returning(&mut self) {
+        if !self.returning {
+            self.returning = true;
+            self.lease.0.lock().returning += self.bytes;
+        }
+    }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.lease.0.lock().used -= self.bytes;
+        self.lease.0.change(|ledger| {
+            ledger.used -= self.bytes;
+            if self.returning {
+                ledger.returning -= self.bytes;
+            }
+        });
+        self.lease.0.returned.notify_all();
     }
 }
 

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay::Result;
+use forebay::backend::cpu::Cpu;
+use forebay::engine::Devices;
 use forebay::simulate::Scheme;
 use tracing::level_filters::LevelFilter;
 
@@ -57,8 +60,8 @@ pub struct Prove {
     /// Where to write the public signals.
     pub public: PathBuf,
     /// What computes the proof.
-    #[arg(long, default_value = "auto")]
-    pub backend: BackendChoice,
+    #[command(flatten)]
+    pub devices: DeviceOptions,
     /// The constraint system: if the witness breaks it, say at which row.
     #[arg(long, value_name = "CIRCUIT.R1CS")]
     pub r1cs: Option<PathBuf>,
@@ -66,6 +69,34 @@ pub struct Prove {
     /// they are checked when a key is first used.
     #[arg(long)]
     pub skip_key_checks: bool,
+}
+
+/// Which devices to use, and how much of them.
+#[derive(Args)]
+pub struct DeviceOptions {
+    /// What computes.
+    #[arg(long, default_value = "auto")]
+    pub backend: BackendChoice,
+    /// The memory to use of each device, such as 16GiB, instead of all that is free.
+    #[arg(long, value_name = "BYTES", value_parser = forebay::bytes::parse)]
+    pub vram: Option<u64>,
+}
+
+impl DeviceOptions {
+    /// Opens the devices.
+    ///
+    /// # Errors
+    /// If the backend asked for has none.
+    pub fn open(&self) -> Result<Devices> {
+        let mut devices = Devices::new();
+        match self.backend {
+            BackendChoice::Cpu | BackendChoice::Auto => {
+                let capacity = self.vram.unwrap_or_else(Cpu::host_bytes);
+                devices.add(move || Ok(Cpu::with_capacity(capacity)))?;
+            }
+        }
+        Ok(devices)
+    }
 }
 
 /// The backends that can be asked for.

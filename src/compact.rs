@@ -12,6 +12,7 @@
 //!
 //! A vector of wide values takes 1/64 more than its plain form.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
@@ -184,6 +185,42 @@ impl Compact {
         out
     }
 
+    /// Where the values of a part's elements stand: in `blocks`, `small` and `wide`.
+    fn places(&self, range: &Range<usize>) -> [Range<usize>; 3] {
+        debug_assert!(range.start.is_multiple_of(BLOCK));
+        debug_assert!(range.end.is_multiple_of(BLOCK) || range.end == self.len);
+        let (first, last) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
+        let at = |block: usize| match self.blocks.get(block) {
+            Some(block) => [block.small as usize, block.wide as usize],
+            None => [self.small.len(), self.wide.len()],
+        };
+        let ([small, wide], [small_end, wide_end]) = (at(first), at(last));
+        [first..last, small..small_end, wide..wide_end]
+    }
+
+    /// Bytes of the elements of `range`, whole blocks up to the vector's end.
+    pub fn slice_bytes(&self, range: Range<usize>) -> u64 {
+        let [blocks, small, wide] = self.places(&range).map(|places| places.len());
+        (blocks * size_of::<Block>() + small * size_of::<u32>() + wide * Fr::BYTES) as u64
+    }
+
+    /// The elements of `range`, whole blocks up to the vector's end, copied to a vector of their own.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        let [blocks, small, wide] = self.places(&range);
+        let (first_small, first_wide) = (small.start as u32, wide.start as u32);
+        let moved = self.blocks[blocks].iter().map(|block| Block {
+            small: block.small - first_small,
+            wide: block.wide - first_wide,
+            ..*block
+        });
+        Self {
+            len: range.len(),
+            blocks: moved.collect(),
+            small: self.small[small].to_vec(),
+            wide: self.wide[wide].to_vec(),
+        }
+    }
+
     /// Elements.
     pub fn len(&self) -> usize {
         self.len
@@ -192,6 +229,11 @@ impl Compact {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Tags, small values, wide values.
+    pub(crate) fn parts(&self) -> (&[Block], &[u32], &[Fr]) {
+        (&self.blocks, &self.small, &self.wide)
     }
 
     /// Bytes of blocks and values: what is held, staged and uploaded.
@@ -272,6 +314,18 @@ mod tests {
             let mut pushed = Compact::default();
             vector.iter().for_each(|value| pushed.push(value));
             assert_eq!(pushed, packed, "{len} elements one by one and on all threads");
+        }
+    }
+
+    #[test]
+    fn a_slice_has_its_elements_and_bytes() {
+        let values = edge_values();
+        let vector: Vec<Fr> = (0..500).map(|i| values[(i * i + i / 7) % values.len()]).collect();
+        let whole = Compact::pack(&vector);
+        for (start, end) in [(0, 0), (0, 500), (64, 128), (64, 500), (448, 500)] {
+            let slice = whole.slice(start..end);
+            assert_eq!(slice, Compact::pack(&vector[start..end]), "{start}..{end}");
+            assert_eq!(slice.bytes(), whole.slice_bytes(start..end), "{start}..{end}");
         }
     }
 

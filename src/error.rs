@@ -72,7 +72,9 @@ pub enum Error {
     },
     /// The driver had less memory than the lease promised: others use the device too. Measure what they use, and
     /// plan again.
-    #[error("the driver of {backend} has no {bytes} bytes for {label}, though they were leased: {reason}")]
+    #[error(
+        "the driver of {backend} has no {bytes} bytes for {label}, though they were leased: {reason}"
+    )]
     Refused {
         /// The backend's name.
         backend: &'static str,
@@ -111,6 +113,12 @@ pub enum Error {
         /// The compiler's words.
         log: String,
     },
+    /// The system refused what every program needs, such as a thread.
+    #[error("the machine failed: {0}")]
+    Machine(String),
+    /// A bug in this program.
+    #[error("a bug in forebay, please report it: {0}")]
+    Internal(String),
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -200,6 +208,8 @@ impl Error {
             | Self::Device { .. }
             | Self::DeviceLost { .. }
             | Self::Kernel { .. }
+            | Self::Machine(_)
+            | Self::Internal(_)
             | Self::WrongArithmetic(_)
             | Self::Entropy(_) => 3,
         }

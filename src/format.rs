@@ -19,12 +19,18 @@ pub use source::{Cursor, FileSource, Source};
 
 use crate::{Error, Result};
 
-/// Told how far a long load or check is; the command line draws it.
+/// Told how far long work is (the command line draws it), and asked whether it goes on.
 pub trait Progress: Sync {
     /// A stage called `what` of `total` steps begins.
     fn begin(&self, what: &str, total: u64);
     /// `steps` more steps of the current stage are done.
     fn advance(&self, steps: u64);
+    /// A part of a proof begins.
+    fn stage(&self, _name: &'static str) {}
+    /// Asked between parts of a proof: an error ends the work with that error.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Shows nothing.

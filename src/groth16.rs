@@ -7,27 +7,31 @@
 //! - B = beta + sum w_i B_i + s delta
 //! - C = sum over private i of w_i L_i + sum h_j H_j + s A + r B - r s delta
 //!
-//! Six transforms in two vectors of n elements are the whole quotient, in either basis of H: a and b to
-//! the odd coset, their product; then c, in b's place.
+//! A [`Task`] is a key and an assignment that fit together. [`Task::sums`] does all that a device does for it, the way a
+//! [`Plan`] says, inside a lease of the plan's peak; [`Sums::prove`] does the rest on the host, and verifies.
 
-use std::ops::Range;
-use std::time::Instant;
+mod out_of_core;
+mod quotient;
+mod resident;
+mod sums;
 
 use zeroize::Zeroize;
 
-use crate::backend::{
-    Backend, DeviceCompact, DeviceMatrix, Msm, Output, Pending, Quotient, Transform,
-};
-use crate::budget::Lease;
-use crate::curve::{Coordinate, Point};
+use crate::backend::Backend;
+use crate::budget::{Lease, Request};
+use crate::curve::{G1Affine, G2Affine, Point};
 use crate::field::{Field, Fp, Fp2, Fr};
 use crate::format::Progress;
-use crate::key::{Basis, Density, ProvingKey, Query};
+use crate::key::{Density, ProvingKey, Query};
+use crate::plan::{self, Plan, Shape};
 use crate::proof::{Proof, verify};
 use crate::witness::{Assignment, Rows};
 use crate::{Error, Result};
 
+pub use resident::DeviceKey;
+
 /// The random elements that make a proof zero-knowledge; wiped when dropped.
+#[derive(Clone)]
 pub struct Blinding {
     r: Fr,
     s: Fr,
@@ -53,12 +57,12 @@ impl Drop for Blinding {
     }
 }
 
-/// Proves, and verifies the proof before returning it.
+/// Proves on `backend` alone, with the fastest plan that its budget has room for, and verifies the proof before
+/// returning it. [`Engine`](crate::engine::Engine) does the same for many proofs, with keys that stay on the device.
 ///
 /// # Errors
-/// [`Error::Invalid`] if key and assignment do not fit, [`Error::Unsatisfied`] if the assignment breaks a
-/// row, [`Error::SelfVerify`] if the proof does not verify (with a key that has no C matrix, that is how an
-/// unsatisfied witness shows), or the backend's own errors.
+/// Those of [`Task::new`], [`plan::choose`], [`Task::sums`] and [`Sums::prove`], and
+/// [`HoldAndWait`](Error::HoldAndWait) if this thread holds memory of the budget.
 pub fn prove<B: Backend>(
     backend: &B,
     key: &ProvingKey,
@@ -66,139 +70,118 @@ pub fn prove<B: Backend>(
     blinding: &Blinding,
     progress: &dyn Progress,
 ) -> Result<Proof> {
-    let densities = check_shapes(key, assignment)?;
-    let size = WorkingSet::new(backend, key, assignment);
-    let lease = backend.budget().lease("a proof's working set", size.peak())?;
-    let stream = backend.stream()?;
-    let prover = Prover { backend, key, stream: &stream, lease: &lease };
+    let task = Task::new(key, assignment)?;
+    let options = plan::Options { max_in_flight: 1, resident: false, ..plan::Options::default() };
+    let plan = plan::choose(&task.shape, backend, backend.budget().capacity(), &options)?;
+    let lease = backend.budget().wait(Request::new("a proof's working set", &plan.releases()))?;
+    let sums = task.sums(backend, &plan, None, &lease, progress)?;
+    drop(lease);
+    sums.prove(&task, blinding)
+}
 
-    // Steps are additions in G1, about: three for one in G2, and the quotient is an eighth of H's sum.
-    let n = 1 << key.log_n;
-    let [l, a, b] = [&key.l, &key.a, &key.b_g1].map(|query| query.points.len() as u64);
-    progress.begin("proving", n / 8 + n + l + a + b + 3 * b);
-    let mut since = Instant::now();
-    let mut done = |stage, steps| {
-        tracing::info!("{stage}: {:.1?}", since.elapsed());
-        since = Instant::now();
-        progress.advance(steps);
+/// A key and an assignment that fit together.
+pub struct Task<'a> {
+    key: &'a ProvingKey,
+    assignment: &'a Assignment,
+    densities: Densities,
+    shape: Shape,
+}
+
+impl<'a> Task<'a> {
+    /// Checks that key and assignment fit, which is all that the operations below the seam rely on.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if they do not, [`Error::Usage`] if neither has the rows or the densities.
+    pub fn new(key: &'a ProvingKey, assignment: &'a Assignment) -> Result<Self> {
+        let densities = check_shapes(key, assignment)?;
+        let shape = Shape::new(key, assignment, &densities);
+        Ok(Self { key, assignment, densities, shape })
+    }
+
+    /// The counts that decide its plans.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    pub(crate) fn densities(&self) -> &Densities {
+        &self.densities
+    }
+
+    /// All that the device does: the quotient and the five sums, the way `plan` says, in `lease` of at least the
+    /// plan's peak, which is shrunk as stages end. `resident` holds the parts of the key that the plan has resident.
+    ///
+    /// # Errors
+    /// What `progress` stops the work with, or the backend's own.
+    pub fn sums<B: Backend>(
+        &self,
+        backend: &B,
+        plan: &Plan,
+        resident: Option<&DeviceKey<B>>,
+        lease: &Lease,
+        progress: &dyn Progress,
+    ) -> Result<Sums> {
+        let [copy, compute] = [backend.stream()?, backend.stream()?];
+        sums::Work { task: self, backend, plan, resident, lease, progress, copy, compute }.run()
+    }
+}
+
+/// The sums over the queries: all that is left of a task when the device is done with it.
+#[derive(Clone, Debug)]
+pub struct Sums {
+    h: Point<Fp>,
+    l: Point<Fp>,
+    a: Point<Fp>,
+    b_g1: Point<Fp>,
+    b_g2: Point<Fp2>,
+}
+
+impl Sums {
+    /// Of nothing.
+    const ZERO: Self = Self {
+        h: Point::INFINITY,
+        l: Point::INFINITY,
+        a: Point::INFINITY,
+        b_g1: Point::INFINITY,
+        b_g2: Point::INFINITY,
     };
-    let mut w = backend.alloc(&lease, "witness", key.variables)?;
-    let packed =
-        DeviceCompact::adopt(backend, &stream, &lease, "packed witness", &assignment.values)?;
-    backend.expand(&stream, packed.packed(), Output::Set, &mut w)?;
-    drop(packed);
-    let h = prover.quotient(&w, assignment)?;
-    done("quotient", n / 8);
-    lease.shrink(size.after_quotient());
-    let mut scratch = backend.alloc(&lease, "MSM scratch", size.msm_scratch_words)?;
 
-    let bases = backend.adopt(&stream, &lease, "H query", key.h.clone())?;
-    let msm = Msm { bases: &bases, scalars: &h, range: 0..key.h.len(), density: None };
-    let sum_h = backend.msm::<Fp>(&stream, msm, &mut scratch)?.wait()?;
-    drop((bases, h));
-    done("H sum", n);
-    let (private, all) = (key.inputs..key.variables, 0..key.variables);
-    let sum_l = prover.query_sum("L query", &key.l, &densities.l, private, &w, &mut scratch)?;
-    done("L sum", l);
-    let sum_a = prover.query_sum("A query", &key.a, &densities.a, all.clone(), &w, &mut scratch)?;
-    done("A sum", a);
-    let sum_b_g1 = prover.query_sum(
-        "B query in G1",
-        &key.b_g1,
-        &densities.b_g1,
-        all.clone(),
-        &w,
-        &mut scratch,
-    )?;
-    done("B sum in G1", b);
-    let sum_b_g2 =
-        prover.query_sum("B query in G2", &key.b_g2, &densities.b_g2, all, &w, &mut scratch)?;
-    done("B sum in G2", 3 * b);
+    /// The proof, blinded and verified.
+    ///
+    /// # Errors
+    /// [`Error::SelfVerify`] if the proof does not verify; with a key that has no C matrix, that is how an unsatisfied
+    /// witness shows.
+    pub fn prove(&self, task: &Task<'_>, blinding: &Blinding) -> Result<Proof> {
+        let Task { key, assignment, .. } = task;
+        let (r, s) = (&blinding.r, &blinding.s);
+        let (delta_g1, delta_g2) = (key.delta_g1.to_point(), key.vk.delta_g2.to_point());
+        let a = self.a + key.vk.alpha_g1 + delta_g1.scale(r);
+        let b_g1 = self.b_g1 + key.beta_g1 + delta_g1.scale(s);
+        let b = self.b_g2 + key.vk.beta_g2 + delta_g2.scale(s);
+        let c = self.l + self.h + a.scale(s) + b_g1.scale(r) + delta_g1.scale(&-(*r * *s));
+        let proof = Proof { a: a.to_affine(), b: b.to_affine(), c: c.to_affine() };
 
-    let (r, s) = (&blinding.r, &blinding.s);
-    let (delta_g1, delta_g2) = (key.delta_g1.to_point(), key.vk.delta_g2.to_point());
-    let a = sum_a + key.vk.alpha_g1 + delta_g1.scale(r);
-    let b_g1 = sum_b_g1 + key.beta_g1 + delta_g1.scale(s);
-    let b = sum_b_g2 + key.vk.beta_g2 + delta_g2.scale(s);
-    let c = sum_l + sum_h + a.scale(s) + b_g1.scale(r) + delta_g1.scale(&-(*r * *s));
-    let proof = Proof { a: a.to_affine(), b: b.to_affine(), c: c.to_affine() };
-
-    if [proof.a, proof.c].iter().any(|point| point.is_infinity()) || proof.b.is_infinity() {
-        return Err(Error::SelfVerify("a point of the proof is infinity".into()));
-    }
-    if !verify(&key.vk, &assignment.values.first(key.inputs)[1..], &proof)? {
-        return Err(Error::SelfVerify(
-            "the witness does not satisfy the circuit, or the key is damaged".into(),
-        ));
-    }
-    done("points and verification", 0);
-    Ok(proof)
-}
-
-/// Device bytes of one proof, a pure function of the key's shape and the backend's answers.
-#[derive(Clone, Copy, Debug)]
-pub struct WorkingSet {
-    /// Bytes of the witness.
-    pub witness: u64,
-    /// Bytes of the packed witness, which is there while it is expanded.
-    pub packed_witness: u64,
-    /// Bytes during the quotient: two vectors, the table, the matrices or the packed rows.
-    pub quotient: u64,
-    /// Bytes during the H sum beside the witness: h, the H query, scratch.
-    pub sum_h: u64,
-    /// Bytes during the largest other sum: a query, its density, scratch.
-    pub sum_query: u64,
-    /// Scratch for any of the sums.
-    pub msm_scratch_words: usize,
-}
-
-impl WorkingSet {
-    /// The working set of a proof of `key` on `backend`.
-    pub fn new<B: Backend>(backend: &B, key: &ProvingKey, assignment: &Assignment) -> Self {
-        let n = 1usize << key.log_n;
-        let vector = (n * Fr::BYTES) as u64;
-        let rows = match &assignment.rows {
-            Some(rows) => rows.a.bytes() + rows.b.bytes(),
-            None => key.matrices.iter().flatten().map(crate::backend::Matrix::bytes).sum(),
-        };
-        let in_g1 = backend.msm_scratch::<Fp>(n.max(key.variables));
-        let msm_scratch_words =
-            in_g1.max(backend.msm_scratch::<Fp2>(key.variables)).div_ceil(8) as usize;
-        let scratch = 8 * msm_scratch_words as u64;
-        let density = 8 * key.variables.div_ceil(64) as u64;
-        let points_g1 =
-            key.a.points.len().max(key.b_g1.points.len()).max(key.l.points.len()) as u64;
-        let points = (96 * points_g1).max(192 * key.b_g2.points.len() as u64);
-        Self {
-            witness: (key.variables * Fr::BYTES) as u64,
-            packed_witness: assignment.values.bytes(),
-            quotient: 2 * vector + backend.ntt_table_bytes(key.log_n) + rows,
-            sum_h: vector + size_of_val(&key.h[..]) as u64 + scratch,
-            sum_query: points + density + scratch,
-            msm_scratch_words,
+        let at_infinity = |a: &G1Affine, b: &G2Affine| a.is_infinity() || b.is_infinity();
+        if at_infinity(&proof.a, &proof.b) || proof.c.is_infinity() {
+            return Err(Error::SelfVerify("a point of the proof is infinity".into()));
         }
-    }
-
-    /// The most bytes at any time.
-    pub fn peak(&self) -> u64 {
-        self.witness + self.packed_witness.max(self.quotient).max(self.sum_h).max(self.sum_query)
-    }
-
-    /// The most bytes once the quotient is done.
-    pub fn after_quotient(&self) -> u64 {
-        self.witness + self.sum_h.max(self.sum_query)
+        if !verify(&key.vk, &assignment.values.first(key.inputs)[1..], &proof)? {
+            return Err(Error::SelfVerify(
+                "the witness does not satisfy the circuit, or the key is damaged".into(),
+            ));
+        }
+        Ok(proof)
     }
 }
 
 /// Which variables have a point in each query: the private ones in L, all of them in the others.
-struct Densities {
-    l: Density,
-    a: Density,
-    b_g1: Density,
-    b_g2: Density,
+#[derive(Clone, PartialEq)]
+pub(crate) struct Densities {
+    pub(crate) l: Density,
+    pub(crate) a: Density,
+    pub(crate) b_g1: Density,
+    pub(crate) b_g2: Density,
 }
-
-/// Checks that key and assignment fit, which is all that the operations below the seam rely on.
+/// The densities, once everything is checked to fit.
 fn check_shapes(key: &ProvingKey, assignment: &Assignment) -> Result<Densities> {
     let values = &assignment.values;
     if values.len() != key.variables {
@@ -251,108 +234,4 @@ fn check_rows(key: &ProvingKey, rows: &Rows) -> Result<()> {
     }
     let expected = format!("the same, at most {n}");
     Err(Error::invalid("a and b, number of rows", format!("{lengths:?}"), expected))
-}
-
-/// Where the rows' values come from.
-enum DeviceRows<B: Backend> {
-    /// The matrices A and B, and the witness.
-    Matrices([DeviceMatrix<B>; 2]),
-    /// The values of A and B, packed.
-    Packed([DeviceCompact<B>; 2]),
-}
-
-/// One side of the rows.
-#[derive(Clone, Copy)]
-enum Side {
-    A = 0,
-    B = 1,
-}
-
-struct Prover<'a, B: Backend> {
-    backend: &'a B,
-    key: &'a ProvingKey,
-    stream: &'a B::Stream,
-    lease: &'a Lease,
-}
-
-impl<B: Backend> Prover<'_, B> {
-    /// The scalars of the H sum: h's coefficients, or A B - C on the odd coset.
-    fn quotient(&self, w: &B::Buffer<Fr>, assignment: &Assignment) -> Result<B::Buffer<Fr>> {
-        let (backend, stream, lease) = (self.backend, self.stream, self.lease);
-        let n = 1 << self.key.log_n;
-        let table = backend.ntt_table(stream, lease, self.key.log_n)?;
-        let ntt =
-            |transform, data: &mut B::Buffer<Fr>| backend.ntt(stream, transform, &table, data);
-        let vector = |label| backend.alloc::<Fr>(lease, label, n);
-
-        let rows = self.rows(assignment)?;
-        let write = |side: Side, output, out: &mut B::Buffer<Fr>| match &rows {
-            DeviceRows::Matrices(matrices) => {
-                backend.matvec(stream, &matrices[side as usize], w, output, out)
-            }
-            DeviceRows::Packed(packed) => {
-                backend.expand(stream, packed[side as usize].packed(), output, out)
-            }
-        };
-
-        let (mut a, mut b) = (vector("a")?, vector("b")?);
-        write(Side::A, Output::Set, &mut a)?;
-        write(Side::B, Output::Set, &mut b)?;
-        for vector in [&mut a, &mut b] {
-            ntt(Transform::Interpolate, vector)?;
-            ntt(Transform::EvaluateOdd, vector)?;
-        }
-        backend.quotient(stream, Quotient::Product, &mut a, &b)?;
-
-        // c takes b's place.
-        let mut c = b;
-        write(Side::B, Output::Set, &mut c)?;
-        write(Side::A, Output::Multiply, &mut c)?;
-        ntt(Transform::Interpolate, &mut c)?;
-        let last = match self.key.basis {
-            Basis::OddCoset => {
-                ntt(Transform::EvaluateOdd, &mut c)?;
-                Quotient::Difference
-            }
-            Basis::Coefficients => {
-                ntt(Transform::InterpolateOdd, &mut a)?;
-                Quotient::HalfDifference
-            }
-        };
-        backend.quotient(stream, last, &mut a, &c)?;
-        Ok(a)
-    }
-
-    /// Brings what the rows' values are made from to the device.
-    fn rows(&self, assignment: &Assignment) -> Result<DeviceRows<B>> {
-        let (backend, stream, lease) = (self.backend, self.stream, self.lease);
-        let packed = |rows| DeviceCompact::adopt(backend, stream, lease, "packed rows", rows);
-        let matrix = |matrix| DeviceMatrix::adopt(backend, stream, lease, matrix);
-        match (&assignment.rows, &self.key.matrices) {
-            (Some(rows), _) => Ok(DeviceRows::Packed([packed(&rows.a)?, packed(&rows.b)?])),
-            (None, Some([a, b])) => Ok(DeviceRows::Matrices([matrix(a)?, matrix(b)?])),
-            (None, None) => unreachable!("check_shapes asks for one of them"),
-        }
-    }
-
-    /// The sum of one query over the variables of `range`.
-    fn query_sum<F: Coordinate>(
-        &self,
-        label: &'static str,
-        query: &Query<F>,
-        density: &Density,
-        range: Range<usize>,
-        w: &B::Buffer<Fr>,
-        scratch: &mut B::Buffer<u64>,
-    ) -> Result<Point<F>> {
-        let (backend, stream, lease) = (self.backend, self.stream, self.lease);
-        let bases = backend.adopt(stream, lease, label, query.points.clone())?;
-        let density = if query.points.len() == density.len {
-            None
-        } else {
-            Some(backend.adopt(stream, lease, "density", density.words.clone())?)
-        };
-        let msm = Msm { bases: &bases, scalars: w, range, density: density.as_ref() };
-        backend.msm(stream, msm, scratch)?.wait()
-    }
 }

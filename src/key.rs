@@ -6,6 +6,7 @@
 
 mod checked;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::backend::Matrix;
@@ -86,6 +87,21 @@ impl Density {
         (0..self.len).map(|i| self.words[i / 64] >> (i % 64) & 1 == 1)
     }
 
+    /// The members of `range`, counted from its start.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        let (first, shift, len) = (range.start / 64, range.start % 64, range.len());
+        let word = |index: usize| self.words.get(first + index).copied().unwrap_or_default();
+        let shifted = |index| match shift {
+            0 => word(index),
+            _ => word(index) >> shift | word(index + 1) << (64 - shift),
+        };
+        let mut words: Vec<u64> = (0..len.div_ceil(64)).map(shifted).collect();
+        if let (Some(last), bits @ 1..) = (words.last_mut(), len % 64) {
+            *last &= (1 << bits) - 1;
+        }
+        Self { words: Arc::new(words), len }
+    }
+
     /// Members.
     pub fn ones(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
@@ -158,4 +174,21 @@ pub(crate) fn log_domain(place: &str, n: u64) -> Result<u32> {
         return Ok(n.ilog2());
     }
     Err(Error::invalid(place, n, "a power of two from 2 to 2^31"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_of_a_density_has_its_bits() {
+        let bits: Vec<bool> = (0..300u32).map(|i| i.wrapping_mul(0x9e37_79b9) >> 30 == 1).collect();
+        let density = Density::from_bits(bits.iter().copied());
+        for start in [0, 1, 63, 64, 65, 130, 300] {
+            for end in (start..=300).step_by(7).chain([300]) {
+                let want = Density::from_bits(bits[start..end].iter().copied());
+                assert_eq!(density.slice(start..end), want, "{start}..{end}");
+            }
+        }
+    }
 }

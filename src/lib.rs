@@ -8,7 +8,8 @@
 //! 3. [`key`] and [`witness`]: what a proof is made from, in the form that is computed with;
 //! 4. [`compact`]: how vectors are held and staged; [`budget`] and [`backend`]: the seam, device memory in
 //!    leases and operations on streams;
-//! 5. [`groth16`]: the prover, and [`proof`]: the result and its verifier;
+//! 5. [`plan`]: what a proof needs of a device, [`groth16`]: the prover, [`engine`]: many proofs on a few
+//!    devices, and [`proof`]: the result and its verifier;
 //! 6. [`setup`]: development keys, and [`selftest`]: known answers;
 //! 7. [`timeline`]: what happened when, and [`simulate`]: what would happen on a card, in virtual time.
 #![warn(missing_docs)]
@@ -19,11 +20,13 @@ pub mod budget;
 pub mod bytes;
 pub mod compact;
 pub mod curve;
+pub mod engine;
 pub mod error;
 pub mod field;
 pub mod format;
 pub mod groth16;
 pub mod key;
+pub mod plan;
 pub mod proof;
 pub mod selftest;
 pub mod setup;

@@ -9,6 +9,7 @@ mod terminal;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    let terminal = terminal::Terminal::new(arguments.quiet);
+    let terminal = Arc::new(terminal::Terminal::new(arguments.quiet));
     let done = match &arguments.command {
         Command::Prove(options) => commands::prove::run(options, &terminal),
         Command::Verify(options) => commands::verify::run(options, &terminal),

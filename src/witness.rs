@@ -40,6 +40,16 @@ impl Assignment {
     pub fn from_witness(values: &[Fr]) -> Self {
         Self { values: Arc::new(Compact::pack(values)), rows: None }
     }
+
+    /// Bytes of all that it holds.
+    pub fn bytes(&self) -> u64 {
+        let density = |density: &Density| size_of_val(&density.words[..]) as u64;
+        let rows = self.rows.as_ref().map_or(0, |rows| {
+            let Rows { a, b, a_aux, b_inputs, b_aux } = rows;
+            a.bytes() + b.bytes() + density(a_aux) + density(b_inputs) + density(b_aux)
+        });
+        self.values.bytes() + rows
+    }
 }
 
 impl Rows {

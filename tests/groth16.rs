@@ -16,8 +16,9 @@ use forebay::compact::Compact;
 use forebay::field::{Field, Fr};
 use forebay::format::zkey::{Options, Zkey};
 use forebay::format::{Silent, bellman, json, r1cs, wtns as wtns_format};
-use forebay::groth16::{Blinding, prove};
+use forebay::groth16::{Blinding, Task, prove};
 use forebay::key::{Density, ProvingKey};
+use forebay::plan;
 use forebay::proof::{Proof, verify};
 use forebay::setup::{Secrets, write_zkey};
 use forebay::witness::{Assignment, Rows};
@@ -509,7 +510,9 @@ fn the_working_set_is_what_is_used_and_all_of_it_returns() {
         let key = key_of(&vector.zkey(), UNCHECKED).unwrap();
         let assignment =
             Assignment::from_witness(&wtns_format::read(&vector.file("wtns")[..]).unwrap());
-        let needed = forebay::groth16::WorkingSet::new(&Cpu::open(), &key, &assignment).peak();
+        let task = Task::new(&key, &assignment).unwrap();
+        let ladder = plan::ladder(task.shape(), &Cpu::open(), &plan::Options::default());
+        let needed = ladder.last().unwrap().peak();
         let run = |capacity| {
             let cpu = Cpu::with_capacity(capacity);
             let proof = prove(&cpu, &key, &assignment, &Blinding::random().unwrap(), &Silent);
@@ -517,6 +520,8 @@ fn the_working_set_is_what_is_used_and_all_of_it_returns() {
             (proof, cpu.budget().high_water())
         };
         assert!(matches!(run(needed), (Ok(_), high_water) if high_water == needed));
-        assert!(matches!(run(needed - 1), (Err(Error::OutOfMemory { .. }), 0)));
+        assert!(
+            matches!(run(needed - 1), (Err(Error::NeverFits { need, .. }), 0) if need == needed)
+        );
     }
 }

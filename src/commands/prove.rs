@@ -1,20 +1,20 @@
 //! `forebay prove`.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use forebay::backend::{Backend, cpu::Cpu};
+use forebay::engine::{self, Engine, Job, Partition, Proved};
 use forebay::format::{FileSource, json, r1cs::R1cs, wtns, zkey::Zkey};
-use forebay::groth16::{self, Blinding};
 use forebay::key::{Check, Checked, CheckedKeys, LoadedKey, load_key};
 use forebay::witness::Assignment;
 use forebay::{Error, Result};
 
 use super::output::{Output, expect_distinct};
-use crate::cli::{BackendChoice, Prove};
+use crate::cli::Prove;
 use crate::terminal::Terminal;
 
 /// Proves; writes nothing unless the proof verifies.
-pub fn run(options: &Prove, terminal: &Terminal) -> Result<()> {
+pub fn run(options: &Prove, terminal: &Arc<Terminal>) -> Result<()> {
     let mut inputs = vec![options.key.as_path(), &options.witness];
     inputs.extend(options.r1cs.as_deref());
     expect_distinct(&inputs, &[&options.proof, &options.public])?;
@@ -42,7 +42,7 @@ pub fn run(options: &Prove, terminal: &Terminal) -> Result<()> {
         None => Check::Always,
     };
     let started = Instant::now();
-    let LoadedKey { key, checked, insecurity } = load_key(&options.key, &check, terminal)?;
+    let LoadedKey { key, checked, insecurity } = load_key(&options.key, &check, &**terminal)?;
     if let Some(why) = insecurity {
         terminal.warn(format!(
             "{}: INSECURE key, anyone can forge its proofs: {why}",
@@ -62,30 +62,33 @@ pub fn run(options: &Prove, terminal: &Terminal) -> Result<()> {
         key.log_n,
         started.elapsed()
     ));
+    let key = Arc::new(key);
     let public = values[1..key.inputs].to_vec();
     let assignment = Assignment::from_witness(&values);
     drop(values);
 
     let started = Instant::now();
-    let backend = match options.backend {
-        BackendChoice::Cpu | BackendChoice::Auto => Cpu::open(),
-    };
-    let proof = groth16::prove(&backend, &key, &assignment, &Blinding::random()?, terminal)
-        .map_err(|error| match error {
+    let engine = Engine::new(options.devices.open()?, engine::Options::default())?;
+    let partition = Partition::new(Arc::new(assignment))?;
+    let job = Job::new(options.proof.display().to_string(), key, vec![partition]);
+    let proved =
+        engine.submit(job.progress(terminal.clone()))?.wait().map_err(|error| match error {
             Error::SelfVerify(why) if options.r1cs.is_none() => Error::SelfVerify(format!(
                 "{why} (--r1cs names the first row that a witness breaks)"
             )),
             other => other.in_file(&options.witness),
         })?;
+    let [Proved { proof, backend, .. }] = &proved[..] else {
+        return Err(Error::Internal("one partition gives one proof".into()));
+    };
     let outputs = [
-        Output::with_contents(&options.proof, &json::write_proof(&proof))?,
+        Output::with_contents(&options.proof, &json::write_proof(proof))?,
         Output::with_contents(&options.public, &json::write_public(&public))?,
     ];
     Output::finish(outputs)?;
     terminal.say(format!(
-        "{}: proved and verified on {} in {:.2?}",
+        "{}: proved and verified on {backend} in {:.2?}",
         options.proof.display(),
-        backend.info().backend,
         started.elapsed()
     ));
     Ok(())

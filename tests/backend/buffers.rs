@@ -216,7 +216,7 @@ pub fn operations_lease_nothing<B: Backend>(backend: &B) {
     unchanged("ntt");
     backend.quotient(stream, Quotient::Product, &mut y, &x).expect("quotient");
     unchanged("quotient");
-    let msm = Msm { bases: &bases, scalars: &x, range: 0..len, density: None };
+    let msm = Msm { bases: &bases, first_base: 0, scalars: &x, range: 0..len, density: None };
     backend.msm::<Fp>(stream, msm, &mut scratch).and_then(Pending::wait).expect("msm");
     unchanged("msm");
 }

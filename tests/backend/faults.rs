@@ -144,6 +144,8 @@ fn expectation(fault: Fault) -> (Check, &'static str, Vec<Check>) {
         Fault::MsmSignG2 => (msm_scalars_g2, "all r - 1", &[msm_ranges_g2]),
         Fault::MsmTopBitG1 => (msm_scalars_g1, "all r - 1", &[msm_ranges_g1]),
         Fault::MsmTopBitG2 => (msm_scalars_g2, "all r - 1", &[msm_ranges_g2]),
+        Fault::MsmFirstBaseG1 => (msm_lengths_g1, "G1 sum of 1 bases", &[msm_ranges_g1]),
+        Fault::MsmFirstBaseG2 => (msm_lengths_g2, "G2 sum of 1 bases", &[msm_ranges_g2]),
         Fault::MsmLastBaseG1 => (msm_lengths_g1, "G1 sum of 1 bases", &[msm_ranges_g1]),
         Fault::MsmLastBaseG2 => (msm_lengths_g2, "G2 sum of 1 bases", &[msm_ranges_g2]),
         Fault::MsmInfinityG1 => (msm_bases_g1, "infinity", &[]),

@@ -16,7 +16,8 @@ impl<'a, F: Group> Sum<'a, F> {
         Self { bases, scalars, range: 0..scalars.len(), density: None }
     }
 
-    /// Compares with the oracle: in a lease of exactly what is needed, in scratch that holds dirt.
+    /// Compares with the oracle: in a lease of exactly what is needed, in scratch that holds dirt, between bases
+    /// that are not meant.
     fn check<B: Backend>(self, backend: &B, what: impl Display) {
         let what = format!("{} sum of {} bases, {what}", F::GROUP, self.bases.points.len());
         let density: Option<Vec<u64>> = self.density.map(|bits| {
@@ -24,7 +25,9 @@ impl<'a, F: Group> Sum<'a, F> {
                 |bits: &[bool]| bits.iter().rev().fold(0, |word, bit| word << 1 | *bit as u64);
             bits.chunks(64).map(word).collect()
         });
-        let bases: Vec<Affine<F>> = self.bases.points.iter().map(F::base).collect();
+        let meant: Vec<Affine<F>> = self.bases.points.iter().map(F::base).collect();
+        let others = [F::generator(), F::generator()];
+        let bases = [&others[..], &meant, &others[..1]].concat();
         let scratch_words = backend.msm_scratch::<F>(self.range.len()).div_ceil(8) as usize;
         let words = 4 * self.scalars.len() + density.iter().flatten().count() + scratch_words;
         let session = Session::new(backend, (8 * words + size_of_val(&bases[..])) as u64);
@@ -35,6 +38,7 @@ impl<'a, F: Group> Sum<'a, F> {
         let density = density.map(|words| session.adopt(&words).expect("adopt"));
         let msm = Msm {
             bases: &bases,
+            first_base: others.len(),
             scalars: &scalars,
             range: self.range.clone(),
             density: density.as_ref(),

@@ -148,6 +148,10 @@ faults! {
     MsmTopBitG1,
     /// See [`Fault::MsmTopBitG1`].
     MsmTopBitG2,
+    /// An MSM on G1 takes the first bases of the buffer, not those from `first_base`.
+    MsmFirstBaseG1,
+    /// See [`Fault::MsmFirstBaseG1`].
+    MsmFirstBaseG2,
     /// The last base is left out.
     MsmLastBaseG1,
     /// See [`Fault::MsmLastBaseG1`].
@@ -246,6 +250,10 @@ impl<B: Backend> Backend for Faulty<B> {
 
     fn budget(&self) -> &Budget {
         self.inner.budget()
+    }
+
+    fn foreign_bytes(&self) -> Result<u64> {
+        self.inner.foreign_bytes()
     }
 
     fn stream(&self) -> Result<B::Stream> {
@@ -526,7 +534,16 @@ impl<B: Backend> Backend for Faulty<B> {
             F::GROUP,
             8 * scratch.len()
         );
-        let mut bases = self.read(stream, msm.bases)?;
+        let ones = |words: Vec<u64>| words.iter().map(|word| word.count_ones() as usize).sum();
+        let count = match msm.density {
+            Some(density) => ones(self.read(stream, density)?),
+            None => msm.range.len(),
+        };
+        let first_base = match self.has_for::<F>(Fault::MsmFirstBaseG1, Fault::MsmFirstBaseG2) {
+            true => 0,
+            false => msm.first_base,
+        };
+        let mut bases = self.read(stream, msm.bases)?[first_base..][..count].to_vec();
         let mut scalars = self.read(stream, msm.scalars)?;
         let (mut range, mut density) = (msm.range, msm.density);
         if self.has_for::<F>(Fault::MsmDensityG1, Fault::MsmDensityG2) && density.take().is_some() {
@@ -566,7 +583,8 @@ impl<B: Backend> Backend for Faulty<B> {
             }
         }
         let (bases, scalars) = (self.write(stream, bases)?, self.write(stream, scalars)?);
-        let altered = Msm::<B, F> { bases: &bases, scalars: &scalars, range, density };
+        let altered =
+            Msm::<B, F> { bases: &bases, first_base: 0, scalars: &scalars, range, density };
         self.inner.msm(stream, altered, scratch)
     }
 

@@ -1,0 +1,318 @@
+//! The engine: many proofs on a few devices, each device full and none ever over its memory.
+//!
+//! A job is one proof's worth of partitions under one key; partitions are the unit of dispatch, of admission and of
+//! retry. One engine a process; its keys stay on the devices between jobs. The states of a partition, as rules:
+//!
+//! 1. **Raw.** It has a recipe for its assignment. The synthesiser takes the first raw partition in the queue's order once
+//!    the host budget admits its bytes; that is how many vectors can stand ready, and no more are made.
+//! 2. **Ready.** It has its assignment, and the host lease of it until it is done. Each device has a few workers; a
+//!    free one takes aim at the first ready partition that no worker of its device aims at, plans it for its device, and
+//!    waits for admission of the plan's whole peak, holding nothing.
+//! 3. **Claimed.** The first worker that is admitted claims it; workers of other devices that wait for it are sent back to
+//!    the queue. So partitions go to whichever device can admit them first.
+//! 4. **Summed.** The worker has the device do its part, giving memory back stage by stage, and drops the lease before it
+//!    does the rest: blinding and verification run while the device works for another worker.
+//! 5. **Done.** The proof verified. Only then it is given out, with the name of the backend that made it.
+//! 6. **Failed once.** After an error of the device, or a proof that does not verify, it is ready again, to be done on
+//!    fresh buffers. If the driver refused what was leased, what others use is measured first, and the plan made anew. Each of
+//!    the two happens once.
+//! 7. **Failed.** Then [`OnFailure`] decides: the job ends with the error, or the partition is done on the CPU, which is counted
+//!    and told. Errors of the input end the job at once.
+//! 8. **Gone.** When a job is cancelled, late or failed, its raw and ready partitions leave the queue, those that are
+//!    computed stop at the next stage, and their memory returns as always. No other job notices.
+//! 9. **The order** is by priority, then by age. A partition that eight younger ones overtook comes first.
+//! 10. A device that is lost is opened again when the next partition wants it; what was resident on it is loaded again.
+
+mod device;
+mod job;
+mod queue;
+mod record;
+mod worker;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use crate::backend::{Backend, DeviceInfo, cpu::Cpu};
+use crate::budget::Budget;
+use crate::plan;
+use crate::timeline::Timeline;
+use crate::{Error, Result};
+
+use self::device::{Device, Executor};
+use self::job::JobState;
+use self::queue::{Queue, Unit};
+use self::record::Recorder;
+
+pub use self::job::{Job, JobHandle, Partition, Proved};
+pub use crate::budget::Priority;
+
+/// What happens to a partition that failed twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnFailure {
+    /// Its job ends with the error.
+    #[default]
+    Error,
+    /// It is done on the CPU, which [`Proved::backend`] and [`Stats::on_cpu`] tell.
+    Cpu,
+}
+
+/// How an engine works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What happens to a partition that failed twice.
+    pub on_failure: OnFailure,
+    /// What plans must keep to.
+    pub plan: plan::Options,
+    /// Bytes of host memory for assignments that stand ready: those that the engine synthesises.
+    pub staging_bytes: u64,
+    /// Bytes of host memory for vectors of plans whose transforms do not fit on the device.
+    pub vector_bytes: u64,
+    /// Whether [`Engine::timeline`] records.
+    pub record: bool,
+}
+
+impl Default for Options {
+    /// A quarter of the host's memory for assignments, half for vectors.
+    fn default() -> Self {
+        let host = Cpu::host_bytes();
+        Self {
+            on_failure: OnFailure::Error,
+            plan: plan::Options::default(),
+            staging_bytes: host / 4,
+            vector_bytes: host / 2,
+            record: false,
+        }
+    }
+}
+
+/// Devices for an engine. Each is given as a function that opens it, which is called again after the device was lost.
+#[derive(Default)]
+pub struct Devices(Vec<Box<dyn Device>>);
+
+impl Devices {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens one more device.
+    ///
+    /// # Errors
+    /// What `open` fails with.
+    pub fn add<B: Backend>(
+        &mut self,
+        open: impl Fn() -> Result<B> + Send + Sync + 'static,
+    ) -> Result<()> {
+        self.0.push(Box::new(Executor::open(Box::new(open))?));
+        Ok(())
+    }
+
+    /// The CPU alone.
+    pub fn cpu() -> Self {
+        let cpu = Executor::open(Box::new(|| Ok(Cpu::open()))).expect("the CPU is always there");
+        Self(vec![Box::new(cpu)])
+    }
+}
+
+/// What an engine has done so far, in partitions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Proved.
+    pub proved: u64,
+    /// Tried again after an error of a device or a proof that did not verify.
+    pub retried: u64,
+    /// Planned again after the driver had less than was leased.
+    pub replanned: u64,
+    /// Done on the CPU because a device failed twice.
+    pub on_cpu: u64,
+    /// Given up, with their jobs.
+    pub failed: u64,
+    /// Devices opened again.
+    pub reopened: u64,
+}
+
+/// Proves jobs on devices. Dropping it cancels what waits and waits for what runs; [`Engine::drain`] finishes all.
+pub struct Engine {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// A partition became raw, ready or free to aim at, or the engine closes.
+    changed: Condvar,
+    devices: Vec<Box<dyn Device>>,
+    /// The CPU for partitions that failed elsewhere.
+    fallback: Option<Box<dyn Device>>,
+    staging: Budget,
+    vectors: Budget,
+    options: Options,
+    recorder: Recorder,
+}
+
+#[derive(Default)]
+struct State {
+    queue: Queue,
+    /// Partitions that workers or the synthesiser have.
+    busy: usize,
+    stats: Stats,
+    next_job: u64,
+    closing: bool,
+}
+
+impl Engine {
+    /// Starts the threads: a few workers a device, a synthesiser, a watch for deadlines.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] without a device.
+    pub fn new(devices: Devices, mut options: Options) -> Result<Self> {
+        let Devices(devices) = devices;
+        if devices.is_empty() {
+            return Err(Error::Usage("an engine needs a device".into()));
+        }
+        let fallback = match options.on_failure {
+            OnFailure::Error => None,
+            OnFailure::Cpu => Devices::cpu().0.pop(),
+        };
+        options.plan.host_bytes = options.plan.host_bytes.min(options.vector_bytes);
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            staging: Budget::new(options.staging_bytes),
+            vectors: Budget::new(options.vector_bytes),
+            recorder: Recorder::new(options.record),
+            devices,
+            fallback,
+            options,
+        });
+        let mut threads = Vec::new();
+        let mut spawn = |name: String, run: Box<dyn FnOnce(&Shared) + Send>| -> Result<()> {
+            let shared = shared.clone();
+            let thread = std::thread::Builder::new().name(name).spawn(move || run(&shared));
+            threads.push(thread.map_err(|error| Error::Machine(format!("no thread: {error}")))?);
+            Ok(())
+        };
+        // One more than can be on the device: while two are, the last one's rest is done.
+        let workers = shared.options.plan.max_in_flight as usize + 1;
+        for device in 0..shared.devices.len() {
+            for worker in 0..workers {
+                let name = format!("forebay-{device}-{worker}");
+                spawn(name, Box::new(move |shared| shared.work(device, worker)))?;
+            }
+        }
+        spawn("forebay-synthesis".into(), Box::new(Shared::synthesise))?;
+        spawn("forebay-deadlines".into(), Box::new(Shared::watch_deadlines))?;
+        Ok(Self { shared, threads })
+    }
+
+    /// Queues a job.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it has no partition.
+    pub fn submit(&self, job: Job) -> Result<JobHandle> {
+        if job.partitions.is_empty() {
+            return Err(Error::Usage(format!("{} has no partition", job.label)));
+        }
+        let Job { label, key, partitions, priority, deadline, progress } = job;
+        let job =
+            Arc::new(JobState::new(label, key, partitions.len(), priority, deadline, progress));
+        let mut state = self.shared.lock();
+        state.next_job += 1;
+        for (index, partition) in partitions.into_iter().enumerate() {
+            state.queue.push(Unit::new(job.clone(), index, partition));
+        }
+        // Workers that wait with something less urgent look again.
+        let outranked = state.queue.outranked(job.priority);
+        drop(state);
+        outranked.iter().for_each(crate::budget::Cancel::cancel);
+        self.shared.changed.notify_all();
+        Ok(JobHandle::new(job, Arc::downgrade(&self.shared)))
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.lock().stats
+    }
+
+    /// The devices.
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        self.shared.devices.iter().map(|device| device.info()).collect()
+    }
+
+    /// What happened when, if [`Options::record`] is set.
+    pub fn timeline(&self) -> Option<Timeline> {
+        self.shared.recorder.timeline()
+    }
+
+    /// Waits until every job is done; then the engine takes more.
+    pub fn drain(&self) {
+        let mut state = self.shared.lock();
+        while !state.queue.is_empty() || state.busy > 0 {
+            state = self.shared.wait(state);
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let jobs = {
+            let mut state = self.shared.lock();
+            state.closing = true;
+            state.queue.jobs()
+        };
+        for job in jobs {
+            self.shared.end(&job, Error::Cancelled { label: job.label.clone() });
+        }
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // A worker catches what its partition panics with; the engine's own panic was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a job with `error`, unless it has ended: rule 8.
+    fn end(&self, job: &Arc<JobState>, error: Error) {
+        if !job.fail(error) {
+            return;
+        }
+        let aims = self.lock().queue.remove_job(job);
+        aims.iter().for_each(crate::budget::Cancel::cancel);
+        self.devices.iter().for_each(|device| device.wake());
+        self.changed.notify_all();
+    }
+
+    /// Ends jobs whose deadline passed, until the engine closes.
+    fn watch_deadlines(&self) {
+        let mut state = self.lock();
+        while !state.closing {
+            let now = Instant::now();
+            let jobs = state.queue.jobs();
+            let late = jobs.iter().find(|job| job.deadline.is_some_and(|deadline| deadline <= now));
+            if let Some(job) = late {
+                drop(state);
+                self.end(job, Error::Deadline { label: job.label.clone() });
+                state = self.lock();
+                continue;
+            }
+            state = match jobs.iter().filter_map(|job| job.deadline).min() {
+                None => self.wait(state),
+                Some(next) => {
+                    let left = next.saturating_duration_since(now);
+                    let waited = self.changed.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}

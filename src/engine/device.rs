@@ -1,0 +1,301 @@
+//! One device of the engine: its backend, what is resident on it, and the way in.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::backend::{Backend, DeviceInfo};
+use crate::budget::{Budget, Cancel, Lease, Pin, Priority, Request, Resident};
+use crate::format::Progress;
+use crate::groth16::{Densities, DeviceKey, Sums, Task};
+use crate::key::ProvingKey;
+use crate::plan::{self, Part, Plan};
+use crate::{Error, Result};
+
+/// How long the driver's count of what others use is believed.
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
+/// Times that a resident key may be evicted between loading and use before the plan does without.
+const EVICTIONS: usize = 3;
+
+/// A device, whatever its backend.
+pub(super) trait Device: Send + Sync {
+    fn info(&self) -> DeviceInfo;
+    /// Plans the task and waits until the plan is admitted, holding nothing meanwhile.
+    fn admit(
+        &self,
+        key: &Arc<ProvingKey>,
+        task: &Task<'_>,
+        wait: &Wait<'_>,
+    ) -> Result<Box<dyn Admitted>>;
+    /// Bytes that are leased now.
+    fn leased(&self) -> u64;
+    /// The device is gone: it is opened again when it is next wanted.
+    fn lose(&self);
+    /// Asks the driver what others use, and plans with the rest from now on.
+    fn measure(&self) -> Result<()>;
+    /// Lets who waits for a key that is being loaded look whether they are cancelled.
+    fn wake(&self);
+}
+
+/// What a partition waits with.
+pub(super) struct Wait<'a> {
+    pub(super) label: &'a str,
+    pub(super) priority: Priority,
+    pub(super) deadline: Option<Instant>,
+    pub(super) cancel: &'a Cancel,
+    pub(super) options: &'a plan::Options,
+    /// Host memory for vectors of plans that keep them there.
+    pub(super) vectors: &'a Budget,
+}
+
+impl<'a> Wait<'a> {
+    fn request(&self, label: &'a str, releases: &'a [u64]) -> Request<'a> {
+        let Self { priority, deadline, cancel, .. } = *self;
+        Request { label, releases, priority, deadline, cancel: Some(cancel) }
+    }
+}
+
+/// A partition's place on a device.
+pub(super) trait Admitted {
+    fn plan(&self) -> &Plan;
+    /// All that the device does. The place is given back at the end.
+    fn sums(self: Box<Self>, task: &Task<'_>, progress: &dyn Progress) -> Result<Sums>;
+}
+
+/// A device behind a [`Backend`].
+pub(super) struct Executor<B: Backend> {
+    open: Box<dyn Fn() -> Result<B> + Send + Sync>,
+    info: DeviceInfo,
+    state: Mutex<State<B>>,
+    /// A key was loaded, or failed to.
+    loaded: Condvar,
+}
+
+struct State<B: Backend> {
+    backend: Option<Arc<B>>,
+    measured: Instant,
+    keys: Vec<KeyOnDevice<B>>,
+}
+
+/// A key of which parts stay on the device, or are being brought.
+struct KeyOnDevice<B: Backend> {
+    key: Arc<ProvingKey>,
+    densities: Densities,
+    parts: Vec<Part>,
+    /// Somebody is loading it.
+    loading: bool,
+    resident: Option<Resident>,
+    /// Emptied when the budget evicts it.
+    buffers: Arc<Mutex<Option<Arc<DeviceKey<B>>>>>,
+}
+
+/// A pinned key.
+type Pinned<B> = (Pin, Arc<DeviceKey<B>>);
+
+impl<B: Backend> KeyOnDevice<B> {
+    fn is(&self, key: &Arc<ProvingKey>, task: &Task<'_>) -> bool {
+        Arc::ptr_eq(&self.key, key) && self.densities == *task.densities()
+    }
+
+    /// Keeps it from being evicted; `None` if it is not there.
+    fn pin(&self) -> Option<Pinned<B>> {
+        let pin = self.resident.as_ref()?.pin()?;
+        let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        buffers.map(|buffers| (pin, buffers))
+    }
+}
+
+impl<B: Backend> Executor<B> {
+    pub(super) fn open(open: Box<dyn Fn() -> Result<B> + Send + Sync>) -> Result<Self> {
+        let backend = open()?;
+        let info = backend.info().clone();
+        let state =
+            State { backend: Some(Arc::new(backend)), measured: Instant::now(), keys: Vec::new() };
+        let executor = Self { open, info, state: Mutex::new(state), loaded: Condvar::new() };
+        executor.measure()?;
+        Ok(executor)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<B>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The backend, opened again if it was lost.
+    fn backend(&self) -> Result<Arc<B>> {
+        let mut state = self.lock();
+        if let Some(backend) = &state.backend {
+            return Ok(backend.clone());
+        }
+        let backend = Arc::new((self.open)()?);
+        state.backend = Some(backend.clone());
+        Ok(backend)
+    }
+
+    /// Brings the plan's resident parts to the device, unless they are there.
+    fn load(
+        &self,
+        backend: &Arc<B>,
+        key: &Arc<ProvingKey>,
+        task: &Task<'_>,
+        plan: &Plan,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
+        let mut state = self.lock();
+        loop {
+            if wait.cancel.is_cancelled() {
+                return Err(Error::Cancelled { label: wait.label.to_owned() });
+            }
+            let found = state.keys.iter().position(|there| there.is(key, task));
+            let Some(index) = found else { break };
+            let there = &state.keys[index];
+            if there.loading {
+                state = self.loaded.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else if there.parts == plan.resident
+                && there.resident.as_ref().is_some_and(Resident::touch)
+            {
+                return Ok(());
+            } else {
+                // Evicted, or other parts of it: who uses these keeps them until then.
+                state.keys.swap_remove(index);
+            }
+        }
+        let buffers = Arc::new(Mutex::new(None));
+        state.keys.push(KeyOnDevice {
+            key: key.clone(),
+            densities: task.densities().clone(),
+            parts: plan.resident.clone(),
+            loading: true,
+            resident: None,
+            buffers: buffers.clone(),
+        });
+        drop(state);
+        let loaded = self.load_parts(backend, task, plan, wait, &buffers);
+        let mut state = self.lock();
+        let index = state.keys.iter().position(|there| Arc::ptr_eq(&there.buffers, &buffers));
+        let loaded = loaded.map(|resident| {
+            if let Some(index) = index {
+                let there = &mut state.keys[index];
+                (there.resident, there.loading) = (Some(resident), false);
+            }
+        });
+        if let (Err(_), Some(index)) = (&loaded, index) {
+            state.keys.swap_remove(index);
+        }
+        drop(state);
+        self.loaded.notify_all();
+        loaded
+    }
+
+    fn load_parts(
+        &self,
+        backend: &Arc<B>,
+        task: &Task<'_>,
+        plan: &Plan,
+        wait: &Wait<'_>,
+        buffers: &Arc<Mutex<Option<Arc<DeviceKey<B>>>>>,
+    ) -> Result<Resident> {
+        let label = format!("the resident key of {}", wait.label);
+        let lease = backend.budget().wait(wait.request(&label, &[plan.resident_bytes]))?;
+        let key = DeviceKey::load(&**backend, task, &plan.resident, &lease)?;
+        let set = |to| *buffers.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        set(Some(Arc::new(key)));
+        let buffers = buffers.clone();
+        Ok(lease.into_resident(move || {
+            let evicted = buffers.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(evicted);
+        }))
+    }
+}
+
+impl<B: Backend> Device for Executor<B> {
+    fn info(&self) -> DeviceInfo {
+        self.info.clone()
+    }
+
+    fn admit(
+        &self,
+        key: &Arc<ProvingKey>,
+        task: &Task<'_>,
+        wait: &Wait<'_>,
+    ) -> Result<Box<dyn Admitted>> {
+        let backend = self.backend()?;
+        let budget = backend.budget();
+        let stale = self.lock().measured.elapsed() > MEASURE_EVERY;
+        // Only when idle: the question may be slow, and the driver's answer is unsteady while memory moves.
+        if stale && budget.leased() == 0 {
+            self.measure()?;
+        }
+        for attempt in 0.. {
+            let options = plan::Options {
+                resident: wait.options.resident && attempt < EVICTIONS,
+                ..*wait.options
+            };
+            let plan = plan::choose(task.shape(), &*backend, budget.capacity(), &options)?;
+            // Host memory before device memory, everywhere: so nobody waits in a circle.
+            let _vectors = match plan.host_bytes {
+                0 => None,
+                bytes => Some(wait.vectors.wait(wait.request(wait.label, &[bytes]))?),
+            };
+            if plan.resident.is_empty() {
+                let lease = budget.wait(wait.request(wait.label, &plan.releases()))?;
+                return Ok(Box::new(Place { backend, plan, lease, pinned: None, _vectors }));
+            }
+            self.load(&backend, key, task, &plan, wait)?;
+            let lease = budget.wait(wait.request(wait.label, &plan.releases()))?;
+            let pinned = {
+                let state = self.lock();
+                let there = state.keys.iter().find(|there| there.is(key, task));
+                there.filter(|there| there.parts == plan.resident).and_then(KeyOnDevice::pin)
+            };
+            if pinned.is_some() {
+                return Ok(Box::new(Place { backend, plan, lease, pinned, _vectors }));
+            }
+        }
+        unreachable!("without residents the loop returns")
+    }
+
+    fn leased(&self) -> u64 {
+        self.lock().backend.as_ref().map_or(0, |backend| backend.budget().leased())
+    }
+
+    fn lose(&self) {
+        let mut state = self.lock();
+        let (backend, keys) = (state.backend.take(), std::mem::take(&mut state.keys));
+        drop(state);
+        self.loaded.notify_all();
+        drop((keys, backend));
+    }
+
+    fn measure(&self) -> Result<()> {
+        let backend = self.backend()?;
+        backend.budget().set_foreign(backend.foreign_bytes()?);
+        self.lock().measured = Instant::now();
+        Ok(())
+    }
+
+    fn wake(&self) {
+        // Taken, so that nobody is between looking and sleeping.
+        drop(self.lock());
+        self.loaded.notify_all();
+    }
+}
+
+/// A partition's lease, and the pinned parts of its key.
+struct Place<B: Backend> {
+    backend: Arc<B>,
+    plan: Plan,
+    lease: Lease,
+    pinned: Option<Pinned<B>>,
+    _vectors: Option<Lease>,
+}
+
+impl<B: Backend> Admitted for Place<B> {
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn sums(self: Box<Self>, task: &Task<'_>, progress: &dyn Progress) -> Result<Sums> {
+        let Self { backend, plan, lease, pinned, _vectors } = *self;
+        let resident = pinned.as_ref().map(|(_, key)| &**key);
+        task.sums(&*backend, &plan, resident, &lease, progress)
+    }
+}

@@ -1,0 +1,274 @@
+//! Jobs, as they are given to the engine and as their owner sees them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use crate::budget::Cancel;
+use crate::format::Progress;
+use crate::groth16::Blinding;
+use crate::key::ProvingKey;
+use crate::proof::Proof;
+use crate::witness::Assignment;
+use crate::{Error, Result};
+
+use super::{Priority, Shared};
+
+/// Partitions to prove under one key.
+pub struct Job {
+    pub(super) label: String,
+    pub(super) key: Arc<ProvingKey>,
+    pub(super) partitions: Vec<Partition>,
+    pub(super) priority: Priority,
+    pub(super) deadline: Option<Instant>,
+    pub(super) progress: Option<Arc<dyn Progress + Send>>,
+}
+
+impl Job {
+    /// A job of the usual priority and without a deadline, called `label` in messages and traces.
+    pub fn new(label: impl Into<String>, key: Arc<ProvingKey>, partitions: Vec<Partition>) -> Self {
+        let (priority, deadline, progress) = (Priority::Normal, None, None);
+        Self { label: label.into(), key, partitions, priority, deadline, progress }
+    }
+
+    /// The same, before or after others.
+    pub fn priority(self, priority: Priority) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// The same; it fails with [`Error::Deadline`] unless it is done by then.
+    pub fn deadline(self, deadline: Instant) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+
+    /// The same, telling how far it is.
+    pub fn progress(self, progress: Arc<dyn Progress + Send>) -> Self {
+        Self { progress: Some(progress), ..self }
+    }
+}
+
+/// What one proof is made from.
+pub struct Partition {
+    pub(super) source: Source,
+    pub(super) blinding: Blinding,
+}
+
+/// Makes an assignment, once.
+pub(super) type Recipe = Box<dyn FnOnce() -> Result<Assignment> + Send>;
+
+pub(super) enum Source {
+    Ready(Arc<Assignment>),
+    Recipe { bytes: u64, make: Recipe },
+}
+
+impl Partition {
+    /// A partition whose assignment is there already, with fresh r and s. Its memory is the caller's: the engine
+    /// does not count it.
+    pub fn new(assignment: Arc<Assignment>) -> Result<Self> {
+        Ok(Self { source: Source::Ready(assignment), blinding: Blinding::random()? })
+    }
+
+    /// A partition that is synthesised just ahead of its turn, with fresh r and s. `make` is called on the engine's
+    /// synthesis thread when the host budget has room for `bytes`, the most that the assignment will take.
+    pub fn synthesised(
+        bytes: u64,
+        make: impl FnOnce() -> Result<Assignment> + Send + 'static,
+    ) -> Result<Self> {
+        let source = Source::Recipe { bytes, make: Box::new(make) };
+        Ok(Self { source, blinding: Blinding::random()? })
+    }
+
+    /// The same with other r and s.
+    pub fn blinding(self, blinding: Blinding) -> Self {
+        Self { blinding, ..self }
+    }
+}
+
+/// A proof that verified, and how it came about.
+#[derive(Clone, Debug)]
+pub struct Proved {
+    /// The proof.
+    pub proof: Proof,
+    /// The backend that made it.
+    pub backend: &'static str,
+    /// The device that made it.
+    pub device: String,
+    /// Tries that it took.
+    pub tries: u32,
+    /// The plan in one line.
+    pub plan: String,
+    /// From admission to the verified proof.
+    pub elapsed: Duration,
+}
+
+/// A job in the engine. Dropping the handle lets the job run on.
+///
+/// It is a [`Future`] of the proofs, in the partitions' order, and [`JobHandle::wait`] blocks for them.
+pub struct JobHandle {
+    job: Arc<JobState>,
+    engine: Weak<Shared>,
+}
+
+impl JobHandle {
+    pub(super) fn new(job: Arc<JobState>, engine: Weak<Shared>) -> Self {
+        Self { job, engine }
+    }
+
+    /// Blocks until all proofs are there, or the job has failed.
+    ///
+    /// # Errors
+    /// The first error of a partition; [`Error::Cancelled`]; [`Error::Deadline`].
+    pub fn wait(self) -> Result<Vec<Proved>> {
+        let mut outcome = self.job.lock();
+        loop {
+            if let Some(result) = outcome.take() {
+                return result;
+            }
+            outcome = self.job.ended.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends the job with [`Error::Cancelled`], unless it has ended. What runs on a device stops at its next stage.
+    pub fn cancel(&self) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.end(&self.job, Error::Cancelled { label: self.job.label.clone() });
+        }
+    }
+
+    /// Partitions that are proved, and all.
+    pub fn done(&self) -> (usize, usize) {
+        let outcome = self.job.lock();
+        (outcome.proved.iter().flatten().count(), outcome.proved.len())
+    }
+
+    /// Whether the job has ended, one way or the other.
+    pub fn is_finished(&self) -> bool {
+        self.job.lock().is_over()
+    }
+}
+
+impl Future for JobHandle {
+    type Output = Result<Vec<Proved>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut outcome = self.job.lock();
+        match outcome.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                outcome.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// A job as the engine sees it.
+pub(super) struct JobState {
+    pub(super) label: String,
+    pub(super) key: Arc<ProvingKey>,
+    pub(super) priority: Priority,
+    pub(super) deadline: Option<Instant>,
+    pub(super) progress: Option<Arc<dyn Progress + Send>>,
+    /// Cancelled when the job ends early.
+    pub(super) cancel: Cancel,
+    outcome: Mutex<Outcome>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Outcome {
+    proved: Vec<Option<Proved>>,
+    error: Option<Error>,
+    /// An error was set, taken or not.
+    failed: bool,
+    waker: Option<Waker>,
+}
+
+impl Outcome {
+    fn is_over(&self) -> bool {
+        self.failed || self.proved.iter().all(Option::is_some)
+    }
+
+    /// The result, once.
+    fn take(&mut self) -> Option<Result<Vec<Proved>>> {
+        match self.error.take() {
+            Some(error) => Some(Err(error)),
+            None if self.failed || !self.is_over() => None,
+            None => Some(Ok(std::mem::take(&mut self.proved).into_iter().flatten().collect())),
+        }
+    }
+}
+
+impl JobState {
+    pub(super) fn new(
+        label: String,
+        key: Arc<ProvingKey>,
+        partitions: usize,
+        priority: Priority,
+        deadline: Option<Instant>,
+        progress: Option<Arc<dyn Progress + Send>>,
+    ) -> Self {
+        let proved = (0..partitions).map(|_| None).collect();
+        let outcome = Mutex::new(Outcome { proved, ..Outcome::default() });
+        let (cancel, ended) = (Cancel::new(), Condvar::new());
+        Self { label, key, priority, deadline, progress, cancel, outcome, ended }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the job, unless it has ended; tells which.
+    pub(super) fn fail(&self, error: Error) -> bool {
+        let first = self.change(|outcome| {
+            let first = !outcome.is_over();
+            if first {
+                (outcome.error, outcome.failed) = (Some(error), true);
+            }
+            first
+        });
+        if first {
+            self.cancel.cancel();
+        }
+        first
+    }
+
+    /// The proof of one partition.
+    pub(super) fn deliver(&self, index: usize, proved: Proved) {
+        self.change(|outcome| {
+            if !outcome.failed {
+                outcome.proved[index] = Some(proved);
+            }
+        });
+    }
+
+    /// Changes the outcome and wakes the owner, if there is something to wake for.
+    fn change<R>(&self, change: impl FnOnce(&mut Outcome) -> R) -> R {
+        let mut outcome = self.lock();
+        let result = change(&mut outcome);
+        let waker = if outcome.is_over() { outcome.waker.take() } else { None };
+        drop(outcome);
+        self.ended.notify_all();
+        waker.map(Waker::wake);
+        result
+    }
+
+    /// Whether nobody needs more of it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().failed
+    }
+
+    /// An error if the job is over or late.
+    pub(super) fn check(&self) -> Result<()> {
+        let label = || self.label.clone();
+        if self.has_ended() {
+            return Err(Error::Cancelled { label: label() });
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Err(Error::Deadline { label: label() });
+        }
+        Ok(())
+    }
+}

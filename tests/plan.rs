@@ -1,0 +1,249 @@
+//! Plans: properties of all of them on made-up shapes, and the promise that matters on real ones: the same proof, and
+//! exactly the bytes that the plan says.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::vectors::{Bellman, Circom};
+use forebay::Error;
+use forebay::backend::cpu::Cpu;
+use forebay::backend::{Backend, DeviceInfo, Rates};
+use forebay::budget::Request;
+use forebay::compact::Compact;
+use forebay::field::Fr;
+use forebay::format::zkey::{Options as ReadOptions, Zkey};
+use forebay::format::{Silent, bellman, wtns};
+use forebay::groth16::{Blinding, Task, prove};
+use forebay::key::{Density, ProvingKey};
+use forebay::plan::{self, Options, Packed, Part, Plan, Queries, QueryShape, RowsShape, Shape};
+use forebay::witness::Assignment;
+use proptest::prelude::*;
+
+const ALL: Options = Options { max_in_flight: 2, resident: true, host_bytes: u64::MAX };
+
+/// A card of a kind: only its answers.
+struct Card(DeviceInfo);
+
+impl Card {
+    fn new() -> Self {
+        Self(DeviceInfo {
+            backend: "card",
+            name: "card".into(),
+            memory_bytes: 16 << 30,
+            max_buffer_bytes: u64::MAX,
+            unified: false,
+            rates: Rates {
+                upload: 25e9,
+                download: 25e9,
+                butterflies: 20e9,
+                g1_terms: 100e6,
+                g2_terms: 40e6,
+                seconds_per_sum: 1e-3,
+            },
+        })
+    }
+}
+
+impl Queries for Card {
+    fn device(&self) -> &DeviceInfo {
+        &self.0
+    }
+
+    fn table_bytes(&self, log_n: u32) -> u64 {
+        64 << (log_n / 2)
+    }
+
+    fn scratch_bytes(&self, part: Part, len: usize) -> u64 {
+        let bucket = if part == Part::BG2 { 256 } else { 128 };
+        40 * len as u64 + (bucket << 16)
+    }
+}
+
+/// A density of `len` variables, about `percent` of which have a point.
+fn density(len: usize, percent: usize) -> Density {
+    Density::from_bits((0..len).map(|i| i.wrapping_mul(2_654_435_761) % 100 < percent))
+}
+
+fn shape(log_n: u32, variables: usize, inputs: usize, percent: usize, packed: bool) -> Shape {
+    let query = |len: usize, percent| {
+        let density = density(len, percent);
+        QueryShape::of(density.ones(), &density)
+    };
+    let rows = if packed {
+        RowsShape::Packed { bytes: 4 << log_n }
+    } else {
+        RowsShape::Matrices { bytes: 60 << log_n }
+    };
+    let values: Vec<Fr> = (0..variables as u64).map(|i| Fr::from(i * i * i % 7 * i)).collect();
+    Shape {
+        log_n,
+        inputs,
+        variables,
+        h: (1 << log_n) - 1,
+        queries: [
+            QueryShape::unknown(variables - inputs, variables - inputs),
+            query(variables, percent),
+            query(variables, percent / 2),
+            query(variables, percent / 2),
+        ],
+        rows,
+        packed: Packed::Known(Arc::new(Compact::pack(&values))),
+    }
+}
+
+fn any_shape() -> impl Strategy<Value = Shape> {
+    (1u32..=11, 0usize..=100, any::<bool>())
+        .prop_flat_map(|(log_n, percent, packed)| {
+            let variables = (2usize..=2 << log_n).prop_flat_map(|v| (Just(v), 1..v));
+            (Just(log_n), variables, Just(percent), Just(packed))
+        })
+        .prop_map(|(log_n, (variables, inputs), percent, packed)| {
+            shape(log_n, variables, inputs, percent, packed)
+        })
+}
+
+/// Every plan's decisions, without its figures.
+fn decisions(plan: &Plan) -> String {
+    plan.summary()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_element_is_covered_exactly_once(shape in any_shape()) {
+        for plan in plan::candidates(&shape, &Card::new(), &ALL) {
+            let mut next: BTreeMap<Part, (usize, usize)> = BTreeMap::new();
+            for item in plan.items(&shape) {
+                let first = if item.part == Part::L { shape.inputs } else { 0 };
+                let (scalar, base) = next.entry(item.part).or_insert((first, 0));
+                // A chunk without bases is left out: the scalars between have none.
+                let query = shape.query(item.part);
+                let rank = |index: usize| query.map_or(index, |query| query.rank(index - first));
+                prop_assert_eq!(rank(item.scalars.start), rank(*scalar));
+                prop_assert_eq!(item.bases.clone(), *base..rank(item.scalars.end));
+                prop_assert!(!item.bases.is_empty());
+                prop_assert!(item.loaded.start <= item.scalars.start && item.scalars.end <= item.loaded.end);
+                prop_assert_eq!(item.dense, item.bases.len() == item.scalars.len());
+                (*scalar, *base) = (item.scalars.end, item.bases.end);
+            }
+            for part in [Part::H].into_iter().chain(Part::QUERIES) {
+                let points = shape.query(part).map_or(shape.h, |query| query.points);
+                prop_assert_eq!(next.get(&part).map_or(0, |(_, bases)| *bases), points);
+            }
+        }
+    }
+
+    #[test]
+    fn a_chosen_plan_fits_and_more_memory_is_never_slower(shape in any_shape(), parts in 2u64..200) {
+        let card = Card::new();
+        let ladder = plan::ladder(&shape, &card, &ALL);
+        let (largest, smallest) = (ladder[0].needs(), ladder[ladder.len() - 1].needs());
+        let mut last: Option<Plan> = None;
+        for capacity in (0..=parts).map(|part| smallest + (largest - smallest) * part / parts) {
+            let plan = plan::choose(&shape, &card, capacity, &ALL).unwrap();
+            prop_assert!(plan.needs() <= capacity);
+            prop_assert!(plan.resident_bytes + plan.peak() <= capacity);
+            prop_assert_eq!(plan.releases().iter().sum::<u64>(), plan.peak());
+            prop_assert!(last.is_none_or(|last| plan.seconds <= last.seconds));
+            last = Some(plan);
+        }
+        prop_assert_eq!(last, Some(ladder[0].clone()));
+        let error = plan::choose(&shape, &card, smallest - 1, &ALL).unwrap_err();
+        prop_assert!(matches!(error, Error::NeverFits { need, .. } if need == smallest), "{}", error);
+    }
+
+    #[test]
+    fn more_needs_more(log_n in 7u32..=12, percent in 1usize..=100, packed in any::<bool>()) {
+        let card = Card::new();
+        let of = |log_n: u32| shape(log_n, (1 << log_n) - 5, 3, percent, packed);
+        let (small, large) = (of(log_n), of(log_n + 1));
+        let by_decision = |shape: &Shape| -> BTreeMap<String, Plan> {
+            plan::candidates(shape, &card, &ALL).into_iter().map(|plan| (decisions(&plan), plan)).collect()
+        };
+        let large_plans = by_decision(&large);
+        let mut compared = 0;
+        for (decision, plan) in by_decision(&small) {
+            let Some(larger) = large_plans.get(&decision) else { continue };
+            compared += 1;
+            prop_assert!(plan.needs() <= larger.needs(), "{}", decision);
+            prop_assert!(plan.transfers() <= larger.transfers(), "{}", decision);
+            prop_assert!(plan.seconds <= larger.seconds, "{}", decision);
+        }
+        prop_assert!(compared > 10, "only {} decisions are possible for both", compared);
+        let smallest = |shape| plan::ladder(shape, &card, &ALL).last().map(Plan::needs);
+        prop_assert!(smallest(&small) <= smallest(&large));
+    }
+}
+
+#[test]
+fn a_device_of_small_buffers_gets_plans_of_small_buffers() {
+    let shape = shape(12, 4000, 3, 60, true);
+    let mut card = Card::new();
+    let fastest = &plan::ladder(&shape, &card, &ALL)[0];
+    assert_eq!(fastest.quotient, plan::Quotient::PackedRows);
+    card.0.max_buffer_bytes = 1 << 16;
+    // Scratch of this card has a constant part; without it anything can be cut small enough.
+    struct Lean(Card);
+    impl Queries for Lean {
+        fn device(&self) -> &DeviceInfo {
+            self.0.device()
+        }
+        fn table_bytes(&self, log_n: u32) -> u64 {
+            self.0.table_bytes(log_n)
+        }
+        fn scratch_bytes(&self, _part: Part, len: usize) -> u64 {
+            8 * len as u64
+        }
+    }
+    let ladder = plan::ladder(&shape, &Lean(card), &ALL);
+    assert!(!ladder.is_empty());
+    for plan in ladder {
+        assert!(
+            matches!(plan.quotient, plan::Quotient::OutOfCore { log_block } if log_block <= 11)
+        );
+        for item in plan.items(&shape) {
+            let point = if item.part == Part::BG2 { 192 } else { 96 };
+            assert!(point * item.bases.len() <= 1 << 16, "{item:?}");
+        }
+    }
+}
+
+/// Runs every plan there is for a key and an assignment.
+fn run_all<B: Backend>(backend: &B, key: &ProvingKey, assignment: &Assignment, name: &str) {
+    let blinding = Blinding::fixed_for_testing(Fr::from(3), Fr::from(5));
+    let want = prove(backend, key, assignment, &blinding, &Silent).unwrap();
+    let task = Task::new(key, assignment).unwrap();
+    let one = Options { max_in_flight: 1, resident: false, ..ALL };
+    let plans = plan::candidates(task.shape(), backend, &one);
+    assert!(plans.len() > 10, "{name} has only {} plans", plans.len());
+    for plan in plans {
+        let what = format!("{name}: {}", plan.summary());
+        let lease = backend.budget().wait(Request::new(&what, &plan.releases())).unwrap();
+        let sums = task.sums(backend, &plan, None, &lease, &Silent).expect(&what);
+        assert_eq!(lease.high_water(), plan.peak(), "{what}");
+        assert!(lease.bytes() <= plan.bytes_from(2), "{what}");
+        drop(lease);
+        assert_eq!(backend.budget().leased(), 0, "{what}");
+        assert!(sums.prove(&task, &blinding).expect(&what) == want, "{what}");
+    }
+}
+
+#[test]
+fn every_plan_gives_the_same_proof_in_exactly_its_bytes() {
+    let options = ReadOptions { check_points: false, progress: &Silent };
+    for name in ["edge"] {
+        let circom = Circom::named(name);
+        let key = Zkey::open(&circom.zkey()[..]).and_then(|file| file.read(options)).unwrap();
+        let values = wtns::read(&circom.file("wtns")[..]).unwrap();
+        run_all(&Cpu::open(), &key, &Assignment::from_witness(&values), name);
+    }
+    for name in ["mimc322"] {
+        let bellman = Bellman::named(name);
+        let params = bellman.file("params");
+        let key = bellman::Params::open(&params[..]).and_then(|file| file.read(options)).unwrap();
+        run_all(&Cpu::open(), &key, &bellman.assignment(&bellman.folder), name);
+    }
+}
