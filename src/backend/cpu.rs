@@ -1,11 +1,11 @@
 //! The CPU backend: the reference that every other backend is compared with, and the one that is
 //! always there. Streams do their work at once, in the calling thread and rayon's pool.
 
-mod expand;
-mod matvec;
-mod msm;
-mod ntt;
-mod quotient;
+pub(super) mod expand;
+pub(super) mod matvec;
+pub(super) mod msm;
+pub(super) mod ntt;
+pub(super) mod quotient;
 
 use bytemuck::Pod;
 use zeroize::Zeroize;
@@ -290,8 +290,7 @@ impl Backend for Cpu {
     ) -> Result<Ready<Point<F>>> {
         let scalars = &msm.scalars.as_slice()[msm.range];
         let density = msm.density.map(|density| density.as_slice());
-        let ones = |words: &[u64]| words.iter().map(|word| word.count_ones() as usize).sum();
-        let bases = &msm.bases.as_slice()[msm.first_base..][..density.map_or(scalars.len(), ones)];
+        let bases = &msm.bases.as_slice()[msm.base_range];
         Ok(Ready(msm::msm(bases, scalars, density, self.threads, scratch.as_mut_slice())))
     }
 

@@ -2,9 +2,30 @@
 //! look random and are the same every time.
 #![allow(dead_code, reason = "every test binary uses a part")]
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod faulty;
+pub mod fixture;
 pub mod oracle;
 pub mod vectors;
+
+use forebay::backend::virtual_card::CardModel;
+
+/// A card whose times are easy to work out: 10 bytes a nanosecond to it and 5 from it, 1 element, 2 butterflies; 10
+/// nanoseconds for a point of G1 and 40 for one of G2.
+pub fn card_model(memory_bytes: u64) -> CardModel {
+    CardModel {
+        name: "a card of round numbers".into(),
+        memory_bytes,
+        max_buffer_bytes: memory_bytes,
+        upload_bytes_per_s: 10_000_000_000,
+        download_bytes_per_s: 5_000_000_000,
+        g1_points_per_s: 100_000_000,
+        g2_points_per_s: 25_000_000,
+        butterflies_per_s: 2_000_000_000,
+        elements_per_s: 1_000_000_000,
+    }
+}
 
 /// SplitMix64 (Steele, Lea, Flood 2014): enough to choose cases, nothing to keep secrets with.
 pub struct Random(u64);

@@ -6,7 +6,13 @@ use crate::backend::Output;
 use crate::compact::{BLOCK, Block};
 use crate::field::{Field, Fr};
 
-pub(super) fn expand(blocks: &[Block], small: &[u32], wide: &[Fr], output: Output, out: &mut [Fr]) {
+pub(in crate::backend) fn expand(
+    blocks: &[Block],
+    small: &[u32],
+    wide: &[Fr],
+    output: Output,
+    out: &mut [Fr],
+) {
     let covered = out.len().min(blocks.len() * BLOCK);
     let (covered, rest) = out.split_at_mut(covered);
     let each = covered.par_chunks_mut(BLOCK).zip(blocks).with_min_len(16);

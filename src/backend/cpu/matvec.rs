@@ -6,7 +6,7 @@ use crate::backend::Output;
 use crate::field::{Field, Fr};
 
 /// The arrays of a [`Matrix`](crate::backend::Matrix).
-pub(super) struct Rows<'a> {
+pub(in crate::backend) struct Rows<'a> {
     pub start: &'a [u32],
     pub column: &'a [u32],
     pub coefficient: &'a [u32],
@@ -29,7 +29,7 @@ impl Rows<'_> {
     }
 }
 
-pub(super) fn matvec(rows: &Rows<'_>, x: &[Fr], output: Output, out: &mut [Fr]) {
+pub(in crate::backend) fn matvec(rows: &Rows<'_>, x: &[Fr], output: Output, out: &mut [Fr]) {
     let count = rows.start.len().saturating_sub(1);
     out.par_iter_mut().with_min_len(1 << 10).enumerate().for_each(|(row, out)| {
         let sum = if row < count { rows.dot(row, x) } else { Fr::ZERO };

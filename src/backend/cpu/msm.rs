@@ -24,7 +24,7 @@ const SCALAR_BITS: usize = 254;
 const NEGATIVE: u64 = 1 << 63;
 
 /// The shape of the work for at most `len` scalars, and the scratch it takes. Pure.
-pub(super) struct Plan<F> {
+pub(in crate::backend) struct Plan<F> {
     len: usize,
     lanes: usize,
     /// The largest window that will be chosen: the best for `len` wide scalars.
@@ -33,7 +33,7 @@ pub(super) struct Plan<F> {
 }
 
 impl<F: Coordinate> Plan<F> {
-    pub(super) fn new(len: usize, threads: usize) -> Self {
+    pub(in crate::backend) fn new(len: usize, threads: usize) -> Self {
         // More parts only favour smaller windows, so that of one thread is the largest; and it never
         // falls when `len` grows, which the number of parts does.
         let max_window = best_window(len, SCALAR_BITS, len, 1).0;
@@ -51,7 +51,7 @@ impl<F: Coordinate> Plan<F> {
         Buckets::<F>::words(1 << (self.max_window - 1), self.chunk())
     }
 
-    pub(super) fn scratch_words(&self) -> usize {
+    pub(in crate::backend) fn scratch_words(&self) -> usize {
         4 * self.len + self.len.div_ceil(2) + self.lanes * self.lane_words()
     }
 }
@@ -75,7 +75,7 @@ fn best_window(wide: usize, bits: usize, len: usize, threads: usize) -> (u32, us
 }
 
 /// The sum of `scalars[i] bases[k]` over the set bits i of `density`, k counting them.
-pub(super) fn msm<F: Coordinate>(
+pub(in crate::backend) fn msm<F: Coordinate>(
     bases: &[Affine<F>],
     scalars: &[Fr],
     density: Option<&[u64]>,

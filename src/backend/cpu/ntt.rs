@@ -17,12 +17,12 @@ const LOG_BLOCK: u32 = 12;
 
 /// v^0..=v^n, and behind it, for n above a block, the same for a block's size, so that the inner
 /// levels read a dense table.
-pub(super) fn table_len(log_n: u32) -> usize {
+pub(in crate::backend) fn table_len(log_n: u32) -> usize {
     let block = if log_n > LOG_BLOCK { (1 << LOG_BLOCK) + 1 } else { 0 };
     (1 << log_n) + 1 + block
 }
 
-pub(super) fn fill_table(log_n: u32, table: &mut [Fr]) {
+pub(in crate::backend) fn fill_table(log_n: u32, table: &mut [Fr]) {
     let (whole, block) = table.split_at_mut((1 << log_n) + 1);
     let v = Fr::root_of_unity(log_n + 1);
     let len = 1 << LOG_BLOCK;
@@ -38,7 +38,7 @@ pub(super) fn fill_table(log_n: u32, table: &mut [Fr]) {
     }
 }
 
-pub(super) fn ntt(transform: Transform, table: &[Fr], data: &mut [Fr]) {
+pub(in crate::backend) fn ntt(transform: Transform, table: &[Fr], data: &mut [Fr]) {
     let n = data.len();
     let (whole, block) = table.split_at(n + 1);
     let tables = Tables { whole, block: if block.is_empty() { whole } else { block } };
