@@ -25,6 +25,7 @@ mod sync;
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use self::admission::{Admission, Ticket, TooLarge};
@@ -480,7 +481,7 @@ impl Lease {
         ledger.used += bytes;
         ledger.high_water = ledger.high_water.max(ledger.used);
         drop(ledger);
-        Ok(Reservation { lease: self.clone(), bytes, returning: false })
+        Ok(Reservation { lease: self.clone(), bytes, returning: AtomicBool::new(false) })
     }
 
     /// Gives back all but `bytes`. What is in use beyond that is given back as its buffers return. A lease never
@@ -495,6 +496,16 @@ impl Lease {
     /// for the next. If it is not so, the two may wait for each other forever.
     pub fn hand_over(&self) {
         self.0.budget.0.lock().holders.retain(|holder| holder.ticket != self.0.ticket);
+    }
+
+    /// The lease's ticket, which no other lease of its budget has.
+    pub fn ticket(&self) -> Ticket {
+        self.0.ticket
+    }
+
+    /// Bytes that its buffers may take together: what it was, or was last shrunk to.
+    pub fn allowance(&self) -> u64 {
+        self.0.lock().target
     }
 
     /// Bytes that the lease holds.
@@ -513,15 +524,14 @@ impl Lease {
 pub struct Reservation {
     lease: Lease,
     bytes: u64,
-    returning: bool,
+    returning: AtomicBool,
 }
 
 impl Reservation {
     /// Says that the buffer's handle is gone, and that the device will be done with it without anybody's help:
     /// whoever needs the bytes for another buffer of the lease waits for them instead of failing.
-    pub fn returning(&mut self) {
-        if !self.returning {
-            self.returning = true;
+    pub fn returning(&self) {
+        if !self.returning.swap(true, Ordering::Relaxed) {
             self.lease.0.lock().returning += self.bytes;
         }
     }
@@ -529,9 +539,10 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        let returning = *self.returning.get_mut();
         self.lease.0.change(|ledger| {
             ledger.used -= self.bytes;
-            if self.returning {
+            if returning {
                 ledger.returning -= self.bytes;
             }
         });

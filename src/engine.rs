@@ -35,7 +35,7 @@ use std::time::Instant;
 
 use crate::backend::{Backend, DeviceInfo, cpu::Cpu};
 use crate::budget::Budget;
-use crate::plan;
+use crate::plan::{self, Plan, Shape};
 use crate::timeline::Timeline;
 use crate::{Error, Result};
 
@@ -108,6 +108,18 @@ impl Devices {
         Ok(())
     }
 
+    /// What each device would do with a task of this shape: the device, its capacity now, and its ladder of plans.
+    ///
+    /// # Errors
+    /// If a device does not answer.
+    pub fn ladders(
+        &self,
+        shape: &Shape,
+        options: &plan::Options,
+    ) -> Result<Vec<(DeviceInfo, u64, Vec<Plan>)>> {
+        self.0.iter().map(|device| device.ladder(shape, options)).collect()
+    }
+
     /// The CPU alone.
     pub fn cpu() -> Self {
         let cpu = Executor::open(Box::new(|| Ok(Cpu::open()))).expect("the CPU is always there");
@@ -154,10 +166,11 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queue: Queue,
+    /// Jobs that may not have ended.
+    jobs: Vec<Arc<JobState>>,
     /// Partitions that workers or the synthesiser have.
     busy: usize,
     stats: Stats,
-    next_job: u64,
     closing: bool,
 }
 
@@ -218,7 +231,8 @@ impl Engine {
         let job =
             Arc::new(JobState::new(label, key, partitions.len(), priority, deadline, progress));
         let mut state = self.shared.lock();
-        state.next_job += 1;
+        state.jobs.retain(|job| !job.is_over());
+        state.jobs.push(job.clone());
         for (index, partition) in partitions.into_iter().enumerate() {
             state.queue.push(Unit::new(job.clone(), index, partition));
         }
@@ -232,7 +246,8 @@ impl Engine {
 
     /// What was done so far.
     pub fn stats(&self) -> Stats {
-        self.shared.lock().stats
+        let reopened = self.shared.devices.iter().map(|device| device.reopened()).sum();
+        Stats { reopened, ..self.shared.lock().stats }
     }
 
     /// The devices.
@@ -259,7 +274,7 @@ impl Drop for Engine {
         let jobs = {
             let mut state = self.shared.lock();
             state.closing = true;
-            state.queue.jobs()
+            std::mem::take(&mut state.jobs)
         };
         for job in jobs {
             self.shared.end(&job, Error::Cancelled { label: job.label.clone() });
@@ -297,15 +312,16 @@ impl Shared {
         let mut state = self.lock();
         while !state.closing {
             let now = Instant::now();
-            let jobs = state.queue.jobs();
-            let late = jobs.iter().find(|job| job.deadline.is_some_and(|deadline| deadline <= now));
-            if let Some(job) = late {
+            state.jobs.retain(|job| !job.is_over());
+            let is_late =
+                |job: &&Arc<JobState>| job.deadline.is_some_and(|deadline| deadline <= now);
+            if let Some(job) = state.jobs.iter().find(is_late).cloned() {
                 drop(state);
-                self.end(job, Error::Deadline { label: job.label.clone() });
+                self.end(&job, Error::Deadline { label: job.label.clone() });
                 state = self.lock();
                 continue;
             }
-            state = match jobs.iter().filter_map(|job| job.deadline).min() {
+            state = match state.jobs.iter().filter_map(|job| job.deadline).min() {
                 None => self.wait(state),
                 Some(next) => {
                     let left = next.saturating_duration_since(now);

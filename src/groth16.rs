@@ -74,9 +74,11 @@ pub fn prove<B: Backend>(
     let options = plan::Options { max_in_flight: 1, resident: false, ..plan::Options::default() };
     let plan = plan::choose(&task.shape, backend, backend.budget().capacity(), &options)?;
     let lease = backend.budget().wait(Request::new("a proof's working set", &plan.releases()))?;
-    let sums = task.sums(backend, &plan, None, &lease, progress)?;
+    let sums = task.sums(backend, &plan, None, &lease, progress);
+    // After an error the device ends what is still queued, and the lease with it.
+    lease.hand_over();
     drop(lease);
-    sums.prove(&task, blinding)
+    sums?.prove(&task, blinding)
 }
 
 /// A key and an assignment that fit together.

@@ -14,6 +14,7 @@
 //! tests compare its high water with [`Plan::peak`] to the byte.
 
 mod picture;
+mod presets;
 mod shape;
 mod sums;
 
@@ -145,7 +146,7 @@ pub struct Stage {
     pub upload: u64,
     /// Bytes to the host.
     pub download: u64,
-    /// Seconds of copies, by the device's [`Rates`](crate::backend::Rates).
+    /// Seconds of copies, by the device's [`Rates`].
     pub copy_seconds: f64,
     /// Seconds of kernels.
     pub kernel_seconds: f64,
@@ -377,6 +378,14 @@ impl Plan {
         let total = |of: fn(&Stage) -> f64| self.stages.iter().map(of).sum::<f64>();
         let seconds = total(|stage| stage.kernel_seconds).max(total(|stage| stage.copy_seconds));
         Self { in_flight: 2, seconds, ..self.clone() }
+    }
+
+    /// The same decisions for another task of the same key; `None` if they do not go with it. Much quicker than to
+    /// choose again.
+    pub fn refit(&self, shape: &Shape, device: &dyn Queries) -> Option<Self> {
+        let sums = sums::Sums::new(shape, device, &self.resident, self.chunks);
+        let one = plan(shape, device, &self.resident, self.quotient, &sums)?;
+        Some(if self.in_flight > 1 { one.overlapped() } else { one })
     }
 
     /// The sums of a partition, in the order in which the prover does them.

@@ -6,19 +6,17 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::vectors::{Bellman, Circom};
+use common::fixture::Fixture;
 use forebay::Error;
 use forebay::backend::cpu::Cpu;
+use forebay::backend::virtual_card::VirtualCard;
 use forebay::backend::{Backend, DeviceInfo, Rates};
-use forebay::budget::Request;
 use forebay::compact::Compact;
 use forebay::field::Fr;
-use forebay::format::zkey::{Options as ReadOptions, Zkey};
-use forebay::format::{Silent, bellman, wtns};
-use forebay::groth16::{Blinding, Task, prove};
-use forebay::key::{Density, ProvingKey};
+use forebay::format::Silent;
+use forebay::groth16::{DeviceKey, Task};
+use forebay::key::Density;
 use forebay::plan::{self, Options, Packed, Part, Plan, Queries, QueryShape, RowsShape, Shape};
-use forebay::witness::Assignment;
 use proptest::prelude::*;
 
 const ALL: Options = Options { max_in_flight: 2, resident: true, host_bytes: u64::MAX };
@@ -211,39 +209,36 @@ fn a_device_of_small_buffers_gets_plans_of_small_buffers() {
     }
 }
 
-/// Runs every plan there is for a key and an assignment.
-fn run_all<B: Backend>(backend: &B, key: &ProvingKey, assignment: &Assignment, name: &str) {
-    let blinding = Blinding::fixed_for_testing(Fr::from(3), Fr::from(5));
-    let want = prove(backend, key, assignment, &blinding, &Silent).unwrap();
+/// Runs every plan there is for a fixture.
+fn run_all<B: Backend>(backend: &B, fixture: &Fixture) {
+    let Fixture { name, key, assignment, .. } = fixture;
+    let want = fixture.prove(backend).unwrap();
     let task = Task::new(key, assignment).unwrap();
-    let one = Options { max_in_flight: 1, resident: false, ..ALL };
+    let one = Options { max_in_flight: 1, ..ALL };
     let plans = plan::candidates(task.shape(), backend, &one);
-    assert!(plans.len() > 10, "{name} has only {} plans", plans.len());
+    assert!(plans.len() > 3, "{name} has only {} plans", plans.len());
     for plan in plans {
         let what = format!("{name}: {}", plan.summary());
-        let lease = backend.budget().wait(Request::new(&what, &plan.releases())).unwrap();
-        let sums = task.sums(backend, &plan, None, &lease, &Silent).expect(&what);
+        let resident = (!plan.resident.is_empty()).then(|| {
+            let lease = backend.budget().lease("a resident key", plan.resident_bytes).unwrap();
+            let key = DeviceKey::load(backend, &task, &plan.resident, &lease).unwrap();
+            assert_eq!(lease.high_water(), plan.resident_bytes, "{what}");
+            key
+        });
+        let lease = backend.budget().lease(&what, plan.peak()).unwrap();
+        let sums = task.sums(backend, &plan, resident.as_ref(), &lease, &Silent).expect(&what);
         assert_eq!(lease.high_water(), plan.peak(), "{what}");
         assert!(lease.bytes() <= plan.bytes_from(2), "{what}");
-        drop(lease);
-        assert_eq!(backend.budget().leased(), 0, "{what}");
-        assert!(sums.prove(&task, &blinding).expect(&what) == want, "{what}");
+        drop((lease, resident));
+        assert!(sums.prove(&task, &fixture.blinding()).expect(&what) == want, "{what}");
     }
 }
 
 #[test]
 fn every_plan_gives_the_same_proof_in_exactly_its_bytes() {
-    let options = ReadOptions { check_points: false, progress: &Silent };
-    for name in ["edge"] {
-        let circom = Circom::named(name);
-        let key = Zkey::open(&circom.zkey()[..]).and_then(|file| file.read(options)).unwrap();
-        let values = wtns::read(&circom.file("wtns")[..]).unwrap();
-        run_all(&Cpu::open(), &key, &Assignment::from_witness(&values), name);
+    for fixture in [Fixture::circom("edge"), Fixture::bellman("edge16").remove(0)] {
+        run_all(&Cpu::open(), &fixture);
+        run_all(&VirtualCard::open(common::card_model(1 << 30)), &fixture);
     }
-    for name in ["mimc322"] {
-        let bellman = Bellman::named(name);
-        let params = bellman.file("params");
-        let key = bellman::Params::open(&params[..]).and_then(|file| file.read(options)).unwrap();
-        run_all(&Cpu::open(), &key, &bellman.assignment(&bellman.folder), name);
-    }
+    run_all(&Cpu::open(), &Fixture::bellman("mimc322").remove(0));
 }

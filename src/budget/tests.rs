@@ -43,11 +43,64 @@ fn a_lease_outlives_its_handle_while_buffers_live() {
 fn a_lease_shrinks_to_what_is_in_use_and_never_grows() {
     let budget = Budget::new(100);
     let lease = budget.lease("l", 50).unwrap();
-    let _buffer = lease.reserve("b", 30).unwrap();
+    let buffers = [20, 5, 5].map(|bytes| lease.reserve("b", bytes).unwrap());
     lease.shrink(10);
     assert_eq!((lease.bytes(), budget.leased()), (30, 30));
     lease.shrink(90);
     assert_eq!((lease.bytes(), budget.leased()), (30, 30));
+    // What was asked for is given back as buffers go, and no more than that.
+    let [large, small, last] = buffers;
+    drop(small);
+    assert_eq!((lease.bytes(), budget.leased()), (25, 25));
+    drop(large);
+    assert_eq!((lease.bytes(), budget.leased()), (10, 10));
+    drop(last);
+    assert_eq!((lease.bytes(), budget.leased()), (10, 10));
+}
+
+#[test]
+fn what_is_in_use_beyond_a_shrink_returns_with_its_buffers() {
+    let budget = Budget::new(100);
+    let lease = budget.lease("l", 50).unwrap();
+    let (large, small) = (lease.reserve("large", 30).unwrap(), lease.reserve("small", 5).unwrap());
+    lease.shrink(10);
+    assert_eq!((lease.bytes(), budget.leased()), (35, 35));
+    drop(large);
+    assert_eq!((lease.bytes(), budget.leased()), (10, 10));
+    assert!(lease.reserve("the rest", 5).is_ok() && lease.reserve("more", 6).is_err());
+    drop(small);
+    assert_eq!(budget.leased(), 10);
+}
+
+#[test]
+fn who_needs_returning_bytes_waits_for_them() {
+    let budget = Budget::new(100);
+    let lease = budget.lease("l", 50).unwrap();
+    let (first, _other) = (lease.reserve("a", 40).unwrap(), lease.reserve("b", 5).unwrap());
+    assert!(matches!(lease.reserve("c", 10), Err(Error::OutOfMemory { left: 5, .. })));
+    first.returning();
+    // Not even what is returning would do.
+    assert!(matches!(lease.reserve("c", 46), Err(Error::OutOfMemory { .. })));
+    let waiter = {
+        let lease = lease.clone();
+        thread::spawn(move || lease.reserve("c", 45).map(drop))
+    };
+    thread::sleep(Duration::from_millis(20));
+    assert!(!waiter.is_finished());
+    drop(first);
+    assert!(waiter.join().unwrap().is_ok());
+
+    // A shrink takes the hope away.
+    let second = lease.reserve("d", 40).unwrap();
+    second.returning();
+    let waiter = {
+        let lease = lease.clone();
+        thread::spawn(move || lease.reserve("e", 45).map(drop))
+    };
+    lease.shrink(20);
+    assert!(matches!(waiter.join().unwrap(), Err(Error::OutOfMemory { .. })));
+    drop(second);
+    assert_eq!(budget.leased(), 20);
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use forebay::engine::{self, Engine, Job, Partition, Proved};
+use forebay::engine::{Job, Partition, Proved};
 use forebay::format::{FileSource, json, r1cs::R1cs, wtns, zkey::Zkey};
-use forebay::key::{Check, Checked, CheckedKeys, LoadedKey, load_key};
+use forebay::key::{Checked, LoadedKey, load_key};
 use forebay::witness::Assignment;
 use forebay::{Error, Result};
 
 use super::output::{Output, expect_distinct};
+use super::run::{check_of, leave, start, timeline_paths};
 use crate::cli::Prove;
 use crate::terminal::Terminal;
 
@@ -17,7 +18,9 @@ use crate::terminal::Terminal;
 pub fn run(options: &Prove, terminal: &Arc<Terminal>) -> Result<()> {
     let mut inputs = vec![options.key.as_path(), &options.witness];
     inputs.extend(options.r1cs.as_deref());
-    expect_distinct(&inputs, &[&options.proof, &options.public])?;
+    let mut outputs = vec![options.proof.as_path(), &options.public];
+    outputs.extend(timeline_paths(&options.engine));
+    expect_distinct(&inputs, &outputs)?;
 
     let values = wtns::read_file(&options.witness)?;
     if let Some(path) = &options.r1cs {
@@ -36,11 +39,7 @@ pub fn run(options: &Prove, terminal: &Arc<Terminal>) -> Result<()> {
         let error = Error::invalid("section 1 (header), number of values", values.len(), expected);
         return Err(error.in_file(&options.witness));
     }
-    let check = match CheckedKeys::of_user() {
-        _ if options.skip_key_checks => Check::Skip,
-        Some(known) => Check::Once(known),
-        None => Check::Always,
-    };
+    let check = check_of(options.skip_key_checks);
     let started = Instant::now();
     let LoadedKey { key, checked, insecurity } = load_key(&options.key, &check, &**terminal)?;
     if let Some(why) = insecurity {
@@ -68,7 +67,7 @@ pub fn run(options: &Prove, terminal: &Arc<Terminal>) -> Result<()> {
     drop(values);
 
     let started = Instant::now();
-    let engine = Engine::new(options.devices.open()?, engine::Options::default())?;
+    let engine = start(&options.engine, terminal)?;
     let partition = Partition::new(Arc::new(assignment))?;
     let job = Job::new(options.proof.display().to_string(), key, vec![partition]);
     let proved =
@@ -86,6 +85,7 @@ pub fn run(options: &Prove, terminal: &Arc<Terminal>) -> Result<()> {
         Output::with_contents(&options.public, &json::write_public(&public))?,
     ];
     Output::finish(outputs)?;
+    leave(&options.engine, &engine, terminal)?;
     terminal.say(format!(
         "{}: proved and verified on {backend} in {:.2?}",
         options.proof.display(),

@@ -1,6 +1,6 @@
 //! One device of the engine: its backend, what is resident on it, and the way in.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, DeviceInfo};
@@ -8,7 +8,7 @@ use crate::budget::{Budget, Cancel, Lease, Pin, Priority, Request, Resident};
 use crate::format::Progress;
 use crate::groth16::{Densities, DeviceKey, Sums, Task};
 use crate::key::ProvingKey;
-use crate::plan::{self, Part, Plan};
+use crate::plan::{self, Part, Plan, Shape};
 use crate::{Error, Result};
 
 /// How long the driver's count of what others use is believed.
@@ -25,11 +25,17 @@ pub(super) trait Device: Send + Sync {
         key: &Arc<ProvingKey>,
         task: &Task<'_>,
         wait: &Wait<'_>,
-    ) -> Result<Box<dyn Admitted>>;
+    ) -> Result<Box<dyn Admitted + '_>>;
+    /// The device, its capacity now, and its plans for a shape.
+    fn ladder(
+        &self,
+        shape: &Shape,
+        options: &plan::Options,
+    ) -> Result<(DeviceInfo, u64, Vec<Plan>)>;
     /// Bytes that are leased now.
     fn leased(&self) -> u64;
-    /// The device is gone: it is opened again when it is next wanted.
-    fn lose(&self);
+    /// Times that it was opened again after it was lost.
+    fn reopened(&self) -> u64;
     /// Asks the driver what others use, and plans with the rest from now on.
     fn measure(&self) -> Result<()>;
     /// Lets who waits for a key that is being loaded look whether they are cancelled.
@@ -72,9 +78,22 @@ pub(super) struct Executor<B: Backend> {
 
 struct State<B: Backend> {
     backend: Option<Arc<B>>,
+    reopened: u64,
     measured: Instant,
     keys: Vec<KeyOnDevice<B>>,
+    chosen: Vec<Chosen>,
 }
+
+/// A plan that was chosen for a key: for the next partition it is fitted, not chosen.
+struct Chosen {
+    key: Weak<ProvingKey>,
+    capacity: u64,
+    resident: bool,
+    plan: Plan,
+}
+
+/// Keys whose plans are remembered.
+const REMEMBERED: usize = 16;
 
 /// A key of which parts stay on the device, or are being brought.
 struct KeyOnDevice<B: Backend> {
@@ -108,8 +127,13 @@ impl<B: Backend> Executor<B> {
     pub(super) fn open(open: Box<dyn Fn() -> Result<B> + Send + Sync>) -> Result<Self> {
         let backend = open()?;
         let info = backend.info().clone();
-        let state =
-            State { backend: Some(Arc::new(backend)), measured: Instant::now(), keys: Vec::new() };
+        let state = State {
+            backend: Some(Arc::new(backend)),
+            reopened: 0,
+            measured: Instant::now(),
+            keys: Vec::new(),
+            chosen: Vec::new(),
+        };
         let executor = Self { open, info, state: Mutex::new(state), loaded: Condvar::new() };
         executor.measure()?;
         Ok(executor)
@@ -127,6 +151,7 @@ impl<B: Backend> Executor<B> {
         }
         let backend = Arc::new((self.open)()?);
         state.backend = Some(backend.clone());
+        state.reopened += 1;
         Ok(backend)
     }
 
@@ -195,7 +220,10 @@ impl<B: Backend> Executor<B> {
     ) -> Result<Resident> {
         let label = format!("the resident key of {}", wait.label);
         let lease = backend.budget().wait(wait.request(&label, &[plan.resident_bytes]))?;
-        let key = DeviceKey::load(&**backend, task, &plan.resident, &lease)?;
+        let key = DeviceKey::load(&**backend, task, &plan.resident, &lease);
+        // If that failed, the device ends what is queued.
+        lease.hand_over();
+        let key = key?;
         let set = |to| *buffers.lock().unwrap_or_else(PoisonError::into_inner) = to;
         set(Some(Arc::new(key)));
         let buffers = buffers.clone();
@@ -203,6 +231,98 @@ impl<B: Backend> Executor<B> {
             let evicted = buffers.lock().unwrap_or_else(PoisonError::into_inner).take();
             drop(evicted);
         }))
+    }
+
+    /// After an error of `backend`: if it is lost, it is opened again when it is next wanted. Others may have noticed
+    /// before, and have another by now.
+    fn note(&self, backend: &Arc<B>, error: &Error) {
+        if !matches!(error, Error::DeviceLost { .. }) {
+            return;
+        }
+        let mut state = self.lock();
+        if !state.backend.as_ref().is_some_and(|current| Arc::ptr_eq(current, backend)) {
+            return;
+        }
+        let (lost, keys) = (state.backend.take(), std::mem::take(&mut state.keys));
+        drop(state);
+        self.loaded.notify_all();
+        drop((keys, lost));
+    }
+
+    /// The plan for a task now.
+    fn plan(
+        &self,
+        backend: &B,
+        key: &Arc<ProvingKey>,
+        task: &Task<'_>,
+        options: &plan::Options,
+    ) -> Result<Plan> {
+        let (shape, capacity) = (task.shape(), backend.budget().capacity());
+        let is_same = |chosen: &Chosen| {
+            let same_key = std::ptr::eq(chosen.key.as_ptr(), Arc::as_ptr(key));
+            same_key && chosen.capacity == capacity && chosen.resident == options.resident
+        };
+        let known =
+            self.lock().chosen.iter().find(|chosen| is_same(chosen)).map(|c| c.plan.clone());
+        let fitted = known.and_then(|plan| plan.refit(shape, backend));
+        let fits = |plan: &Plan| plan.needs() <= capacity && plan.host_bytes <= options.host_bytes;
+        if let Some(plan) = fitted.filter(fits) {
+            return Ok(plan);
+        }
+        let plan = plan::choose(shape, backend, capacity, options)?;
+        let mut state = self.lock();
+        state.chosen.retain(|chosen| !is_same(chosen) && chosen.key.strong_count() > 0);
+        state.chosen.truncate(REMEMBERED - 1);
+        let (key, resident) = (Arc::downgrade(key), options.resident);
+        state.chosen.insert(0, Chosen { key, capacity, resident, plan: plan.clone() });
+        Ok(plan)
+    }
+
+    /// Plans, brings the key if it is to stay, and waits for the plan's peak.
+    fn place(
+        &self,
+        backend: &Arc<B>,
+        key: &Arc<ProvingKey>,
+        task: &Task<'_>,
+        wait: &Wait<'_>,
+    ) -> Result<Place<'_, B>> {
+        let budget = backend.budget();
+        let stale = self.lock().measured.elapsed() > MEASURE_EVERY;
+        // Only when idle: the question may be slow, and the driver's answer is unsteady while memory moves.
+        if stale && budget.leased() == 0 {
+            self.measure()?;
+        }
+        let place = |plan, lease, pinned, _vectors| {
+            let backend = backend.clone();
+            Place { executor: self, backend, plan, lease, pinned, _vectors }
+        };
+        for attempt in 0.. {
+            let options = plan::Options {
+                resident: wait.options.resident && attempt < EVICTIONS,
+                ..*wait.options
+            };
+            let plan = self.plan(backend, key, task, &options)?;
+            // Host memory before device memory, everywhere: so nobody waits in a circle.
+            let _vectors = match plan.host_bytes {
+                0 => None,
+                bytes => Some(wait.vectors.wait(wait.request(wait.label, &[bytes]))?),
+            };
+            if plan.resident.is_empty() {
+                let lease = budget.wait(wait.request(wait.label, &plan.releases()))?;
+                return Ok(place(plan, lease, None, _vectors));
+            }
+            self.load(backend, key, task, &plan, wait)?;
+            let lease = budget.wait(wait.request(wait.label, &plan.releases()))?;
+            let pinned = {
+                let state = self.lock();
+                let there = state.keys.iter().find(|there| there.is(key, task));
+                there.filter(|there| there.parts == plan.resident).and_then(KeyOnDevice::pin)
+            };
+            if pinned.is_some() {
+                return Ok(place(plan, lease, pinned, _vectors));
+            }
+        }
+        unreachable!("without residents the loop returns")
     }
 }
 
@@ -216,53 +336,27 @@ impl<B: Backend> Device for Executor<B> {
         key: &Arc<ProvingKey>,
         task: &Task<'_>,
         wait: &Wait<'_>,
-    ) -> Result<Box<dyn Admitted>> {
+    ) -> Result<Box<dyn Admitted + '_>> {
         let backend = self.backend()?;
-        let budget = backend.budget();
-        let stale = self.lock().measured.elapsed() > MEASURE_EVERY;
-        // Only when idle: the question may be slow, and the driver's answer is unsteady while memory moves.
-        if stale && budget.leased() == 0 {
-            self.measure()?;
-        }
-        for attempt in 0.. {
-            let options = plan::Options {
-                resident: wait.options.resident && attempt < EVICTIONS,
-                ..*wait.options
-            };
-            let plan = plan::choose(task.shape(), &*backend, budget.capacity(), &options)?;
-            // Host memory before device memory, everywhere: so nobody waits in a circle.
-            let _vectors = match plan.host_bytes {
-                0 => None,
-                bytes => Some(wait.vectors.wait(wait.request(wait.label, &[bytes]))?),
-            };
-            if plan.resident.is_empty() {
-                let lease = budget.wait(wait.request(wait.label, &plan.releases()))?;
-                return Ok(Box::new(Place { backend, plan, lease, pinned: None, _vectors }));
-            }
-            self.load(&backend, key, task, &plan, wait)?;
-            let lease = budget.wait(wait.request(wait.label, &plan.releases()))?;
-            let pinned = {
-                let state = self.lock();
-                let there = state.keys.iter().find(|there| there.is(key, task));
-                there.filter(|there| there.parts == plan.resident).and_then(KeyOnDevice::pin)
-            };
-            if pinned.is_some() {
-                return Ok(Box::new(Place { backend, plan, lease, pinned, _vectors }));
-            }
-        }
-        unreachable!("without residents the loop returns")
+        let place = self.place(&backend, key, task, wait);
+        Ok(Box::new(place.inspect_err(|error| self.note(&backend, error))?))
+    }
+
+    fn ladder(
+        &self,
+        shape: &Shape,
+        options: &plan::Options,
+    ) -> Result<(DeviceInfo, u64, Vec<Plan>)> {
+        let backend = self.backend()?;
+        Ok((self.info(), backend.budget().capacity(), plan::ladder(shape, &*backend, options)))
     }
 
     fn leased(&self) -> u64 {
         self.lock().backend.as_ref().map_or(0, |backend| backend.budget().leased())
     }
 
-    fn lose(&self) {
-        let mut state = self.lock();
-        let (backend, keys) = (state.backend.take(), std::mem::take(&mut state.keys));
-        drop(state);
-        self.loaded.notify_all();
-        drop((keys, backend));
+    fn reopened(&self) -> u64 {
+        self.lock().reopened
     }
 
     fn measure(&self) -> Result<()> {
@@ -280,7 +374,8 @@ impl<B: Backend> Device for Executor<B> {
 }
 
 /// A partition's lease, and the pinned parts of its key.
-struct Place<B: Backend> {
+struct Place<'a, B: Backend> {
+    executor: &'a Executor<B>,
     backend: Arc<B>,
     plan: Plan,
     lease: Lease,
@@ -288,14 +383,21 @@ struct Place<B: Backend> {
     _vectors: Option<Lease>,
 }
 
-impl<B: Backend> Admitted for Place<B> {
+impl<B: Backend> Admitted for Place<'_, B> {
     fn plan(&self) -> &Plan {
         &self.plan
     }
 
     fn sums(self: Box<Self>, task: &Task<'_>, progress: &dyn Progress) -> Result<Sums> {
-        let Self { backend, plan, lease, pinned, _vectors } = *self;
-        let resident = pinned.as_ref().map(|(_, key)| &**key);
-        task.sums(&*backend, &plan, resident, &lease, progress)
+        let resident = self.pinned.as_ref().map(|(_, key)| &**key);
+        let sums = task.sums(&*self.backend, &self.plan, resident, &self.lease, progress);
+        sums.inspect_err(|error| self.executor.note(&self.backend, error))
+    }
+}
+
+impl<B: Backend> Drop for Place<'_, B> {
+    fn drop(&mut self) {
+        // What is still queued, the device ends, and the lease with it.
+        self.lease.hand_over();
     }
 }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::budget::Cancel;
+use crate::field::Fr;
 use crate::format::Progress;
 use crate::groth16::Blinding;
 use crate::key::ProvingKey;
@@ -91,6 +92,8 @@ impl Partition {
 pub struct Proved {
     /// The proof.
     pub proof: Proof,
+    /// The public inputs that it is for, without the constant 1.
+    pub public_inputs: Vec<Fr>,
     /// The backend that made it.
     pub backend: &'static str,
     /// The device that made it.
@@ -145,7 +148,7 @@ impl JobHandle {
 
     /// Whether the job has ended, one way or the other.
     pub fn is_finished(&self) -> bool {
-        self.job.lock().is_over()
+        self.job.is_over()
     }
 }
 
@@ -251,11 +254,16 @@ impl JobState {
         let waker = if outcome.is_over() { outcome.waker.take() } else { None };
         drop(outcome);
         self.ended.notify_all();
-        waker.map(Waker::wake);
+        waker.into_iter().for_each(Waker::wake);
         result
     }
 
-    /// Whether nobody needs more of it.
+    /// Whether it has ended, one way or the other.
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().is_over()
+    }
+
+    /// Whether it has failed.
     pub(super) fn has_ended(&self) -> bool {
         self.lock().failed
     }

@@ -176,15 +176,4 @@ impl Queue {
         });
         cancels
     }
-
-    /// The jobs that have partitions here.
-    pub(super) fn jobs(&self) -> Vec<Arc<JobState>> {
-        let mut jobs: Vec<Arc<JobState>> = Vec::new();
-        for unit in &self.units {
-            if !jobs.iter().any(|job| Arc::ptr_eq(job, &unit.job)) {
-                jobs.push(unit.job.clone());
-            }
-        }
-        jobs
-    }
 }

@@ -58,7 +58,7 @@ impl Shared {
         None
     }
 
-    fn admit(&self, device: &dyn Device, aim: &Aim) -> Result<Box<dyn Admitted>> {
+    fn admit<'d>(&self, device: &'d dyn Device, aim: &Aim) -> Result<Box<dyn Admitted + 'd>> {
         let Aim { job, ready, cancel, .. } = aim;
         let task = Task::new(&job.key, &ready.assignment)?;
         let wait = Wait {
@@ -115,7 +115,7 @@ impl Shared {
     }
 
     /// A partition on a device, from admission to the proof.
-    fn run(&self, device: usize, lane: &str, unit: Unit, admitted: Box<dyn Admitted>) {
+    fn run(&self, device: usize, lane: &str, unit: Unit, admitted: Box<dyn Admitted + '_>) {
         match self.prove(&*self.devices[device], lane, &unit, admitted) {
             Ok(proved) => self.deliver(&unit, proved),
             Err(error) => self.failed(device, unit, error),
@@ -124,8 +124,8 @@ impl Shared {
     }
 
     fn deliver(&self, unit: &Unit, proved: Proved) {
-        unit.job.deliver(unit.index, proved);
         self.lock().stats.proved += 1;
+        unit.job.deliver(unit.index, proved);
     }
 
     /// A claimed partition is done with, or back in the queue.
@@ -139,7 +139,7 @@ impl Shared {
         device: &dyn Device,
         lane: &str,
         unit: &Unit,
-        admitted: Box<dyn Admitted>,
+        admitted: Box<dyn Admitted + '_>,
     ) -> Result<Proved> {
         let started = Instant::now();
         let job = &unit.job;
@@ -157,7 +157,8 @@ impl Shared {
         let _host = self.recorder.span(lane, Class::Host, "blinding, verification");
         let proof = caught(|| sums.prove(&task, &unit.blinding))?;
         let (backend, tries, elapsed) = (info.backend, unit.failures + 1, started.elapsed());
-        Ok(Proved { proof, backend, device: info.name, tries, plan, elapsed })
+        let public_inputs = ready.assignment.values.first(job.key.inputs)[1..].to_vec();
+        Ok(Proved { proof, public_inputs, backend, device: info.name, tries, plan, elapsed })
     }
 
     /// Rules 6 and 7.
@@ -165,9 +166,6 @@ impl Shared {
         let job = unit.job.clone();
         tracing::warn!("{}, partition {}: {error}", job.label, unit.index);
         self.recorder.mark(&format!("{}: {error}", job.label));
-        if matches!(error, Error::DeviceLost { .. }) {
-            self.devices[device].lose();
-        }
         let again = match &error {
             _ if job.has_ended() => return,
             Error::Refused { .. } if !unit.replanned => {

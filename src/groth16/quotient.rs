@@ -66,16 +66,24 @@ fn quotient<V: Vectors>(vectors: &mut V, basis: Basis) -> Result<V::Vector> {
     Ok(a)
 }
 
+/// What the sums go on with.
+pub(super) struct AfterQuotient<B: Backend> {
+    /// The scalars of the H sum.
+    pub(super) h: Scalars<B>,
+    /// The witness, if it is on the device now.
+    pub(super) witness: Option<B::Buffer<Fr>>,
+}
+
 impl<B: Backend> Work<'_, B> {
-    /// The quotient, and the witness if it is on the device now.
-    pub(super) fn quotient(&self) -> Result<(Scalars<B>, Option<B::Buffer<Fr>>)> {
+    pub(super) fn quotient(&self) -> Result<AfterQuotient<B>> {
         let Self { task, backend, lease, .. } = self;
         let (log_n, basis) = (task.shape.log_n, task.key.basis);
         if let plan::Quotient::OutOfCore { log_block } = self.plan.quotient {
             let blocks = Blocks::new(*backend, lease, log_block)?;
             let rows = HostRows { task };
             let mut vectors = OnHost { rows, blocks, progress: self.progress };
-            return Ok((Scalars::Host(quotient(&mut vectors, basis)?), None));
+            let h = Scalars::Host(quotient(&mut vectors, basis)?);
+            return Ok(AfterQuotient { h, witness: None });
         }
         let rows = match self.plan.quotient {
             plan::Quotient::Matrices => DeviceRows::Witness(self.witness(0..task.shape.variables)?),
@@ -104,12 +112,12 @@ impl<B: Backend> Work<'_, B> {
         backend.join(&self.compute, &self.copy)?;
         let table = backend.ntt_table(&self.compute, lease, log_n)?;
         let mut vectors = OnDevice { work: self, rows, matrices, table, log_n };
-        let h = quotient(&mut vectors, basis)?;
+        let h = Scalars::Device(quotient(&mut vectors, basis)?);
         let witness = match vectors.rows {
             DeviceRows::Witness(witness) => Some(witness),
             _ => None,
         };
-        Ok((Scalars::Device(h), witness))
+        Ok(AfterQuotient { h, witness })
     }
 }
 

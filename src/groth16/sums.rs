@@ -14,6 +14,7 @@ use crate::key::{Density, Query};
 use crate::plan::{Chunks, Item, Part, Plan};
 use crate::{Error, Result};
 
+use super::quotient::AfterQuotient;
 use super::resident::DeviceQuery;
 use super::{DeviceKey, Sums, Task};
 
@@ -53,7 +54,7 @@ impl<B: Backend> Work<'_, B> {
         self.progress.begin("proving", n / 8 + steps);
 
         self.enter("quotient")?;
-        let (h, witness) = self.quotient()?;
+        let AfterQuotient { h, witness } = self.quotient()?;
         self.progress.advance(n / 8);
 
         self.lease.shrink(self.plan.bytes_from(1));
@@ -143,7 +144,8 @@ impl<B: Backend> Work<'_, B> {
             }
         };
         let density = match query.density {
-            Some(density) if !item.dense && !(item.resident && members.len() == density.len) => {
+            // One that stays on the device is of all its variables.
+            Some(density) if !(item.dense || item.resident && members.len() == density.len) => {
                 let words = density.slice(members).words;
                 Some(backend.adopt(copy, lease, "density", words)?)
             }
@@ -156,7 +158,7 @@ impl<B: Backend> Work<'_, B> {
             bases: on_device.ok_or_else(|| {
                 Error::Usage(format!("the plan wants the {} on the device", query.label))
             })?,
-            first_base: if bases.is_some() { 0 } else { item.bases.start },
+            base_range: if bases.is_some() { 0..item.bases.len() } else { item.bases.clone() },
             scalars,
             range: item.scalars.start - at..item.scalars.end - at,
             density: match item.dense {

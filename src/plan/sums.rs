@@ -160,9 +160,14 @@ impl Sums {
     ) -> Self {
         let all = items(shape, resident, chunks);
         let (h, w): (Vec<_>, Vec<_>) = all.into_iter().partition(|item| item.part == Part::H);
+        // More scalars never need less, so the longest of each group decides.
         let scratch = |items: &[Item]| {
-            let each = items.iter().map(|i| device.scratch_bytes(i.part, i.scalars.len()));
-            each.max().unwrap_or_default()
+            let longest = |in_g2: bool| {
+                let of_group = items.iter().filter(|item| (item.part == Part::BG2) == in_g2);
+                of_group.max_by_key(|item| item.scalars.len())
+            };
+            let bytes = |item: &Item| device.scratch_bytes(item.part, item.scalars.len());
+            longest(false).map_or(0, bytes).max(longest(true).map_or(0, bytes))
         };
         let rates = &device.device().rates;
         let seconds = |items: &[Item]| {
