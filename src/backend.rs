@@ -9,6 +9,11 @@
 //! Lengths and domains are checked by the prover, above the seam; here a violation is a bug.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+#[cfg(feature = "cuda")]
+mod source;
+pub mod virtual_card;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,7 +42,7 @@ pub trait Backend: Send + Sync + 'static {
     fn info(&self) -> &DeviceInfo;
     /// The budget of the physical device, shared by all who use that device.
     fn budget(&self) -> &Budget;
-    /// Bytes of the device that others use now, by the driver's own count. It may be slow: at start, and when the
+    /// Bytes of the budget that others use now, by the driver's own count. It may be slow: at start, and when the
     /// device is idle.
     fn foreign_bytes(&self) -> Result<u64>;
     /// A new stream.
@@ -339,16 +344,16 @@ impl<B: Backend> DeviceMatrix<B> {
 
 /// One multi-scalar multiplication: which scalars go with which bases.
 ///
-/// Base i is `bases[first_base + i]`; there may be more behind the last one used. Without `density`, base i goes
+/// Base i is `bases[base_range.start + i]`. Without `density`, base i goes
 /// with `scalars[range.start + i]`. With it, the k-th set bit of `density`, at position p, says that base k
 /// goes with `scalars[range.start + p]`; bits are least significant first and bits at and beyond `range.len()`
 /// are clear. Bases may be infinity, equal
 /// or opposite; scalars may be anything; both may be empty.
 pub struct Msm<'a, B: Backend + ?Sized, F: Coordinate> {
-    /// The bases, affine; the first of them is `bases[first_base]`.
+    /// The bases, affine.
     pub bases: &'a B::Buffer<Affine<F>>,
-    /// Where the bases start.
-    pub first_base: usize,
+    /// The part of `bases` that is meant: as many as there are scalars in the range, or set bits in the density.
+    pub base_range: Range<usize>,
     /// The scalars, Montgomery.
     pub scalars: &'a B::Buffer<Fr>,
     /// The part of `scalars` that is meant.

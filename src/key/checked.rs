@@ -24,19 +24,10 @@ impl CheckedKeys {
         Self { folder: folder.into() }
     }
 
-    /// The user's own: `$FOREBAY_CACHE`, else the cache folder of the system's custom. `None` where neither is known.
+    /// The user's own, in `$FOREBAY_CACHE` or else the cache folder of the system's custom. `None` where neither is
+    /// known.
     pub fn of_user() -> Option<Self> {
-        let variable =
-            |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let system = || {
-            if cfg!(windows) {
-                variable("LOCALAPPDATA")
-            } else {
-                variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")))
-            }
-        };
-        let root = variable("FOREBAY_CACHE").or_else(|| Some(system()?.join("forebay")))?;
-        Some(Self::in_folder(root.join("checked-keys")))
+        Some(Self::in_folder(crate::cache::folder()?.join("checked-keys")))
     }
 
     fn contains(&self, digest: &blake3::Hash) -> bool {

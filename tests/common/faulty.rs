@@ -148,7 +148,7 @@ faults! {
     MsmTopBitG1,
     /// See [`Fault::MsmTopBitG1`].
     MsmTopBitG2,
-    /// An MSM on G1 takes the first bases of the buffer, not those from `first_base`.
+    /// An MSM on G1 takes the first bases of the buffer, not those of `base_range`.
     MsmFirstBaseG1,
     /// See [`Fault::MsmFirstBaseG1`].
     MsmFirstBaseG2,
@@ -534,16 +534,11 @@ impl<B: Backend> Backend for Faulty<B> {
             F::GROUP,
             8 * scratch.len()
         );
-        let ones = |words: Vec<u64>| words.iter().map(|word| word.count_ones() as usize).sum();
-        let count = match msm.density {
-            Some(density) => ones(self.read(stream, density)?),
-            None => msm.range.len(),
-        };
-        let first_base = match self.has_for::<F>(Fault::MsmFirstBaseG1, Fault::MsmFirstBaseG2) {
+        let from = match self.has_for::<F>(Fault::MsmFirstBaseG1, Fault::MsmFirstBaseG2) {
             true => 0,
-            false => msm.first_base,
+            false => msm.base_range.start,
         };
-        let mut bases = self.read(stream, msm.bases)?[first_base..][..count].to_vec();
+        let mut bases = self.read(stream, msm.bases)?[from..][..msm.base_range.len()].to_vec();
         let mut scalars = self.read(stream, msm.scalars)?;
         let (mut range, mut density) = (msm.range, msm.density);
         if self.has_for::<F>(Fault::MsmDensityG1, Fault::MsmDensityG2) && density.take().is_some() {
@@ -583,8 +578,8 @@ impl<B: Backend> Backend for Faulty<B> {
             }
         }
         let (bases, scalars) = (self.write(stream, bases)?, self.write(stream, scalars)?);
-        let altered =
-            Msm::<B, F> { bases: &bases, first_base: 0, scalars: &scalars, range, density };
+        let base_range = 0..bases.len();
+        let altered = Msm::<B, F> { bases: &bases, base_range, scalars: &scalars, range, density };
         self.inner.msm(stream, altered, scratch)
     }
 
