@@ -91,7 +91,8 @@ fn msm<B: Backend, F: Coordinate>(
         .unwrap();
     group.bench_function(id, |b| {
         b.iter(|| {
-            let msm = Msm { bases: &bases, first_base: 0, scalars, range: 0..len, density: None };
+            let msm =
+                Msm { bases: &bases, base_range: 0..len, scalars, range: 0..len, density: None };
             backend.msm::<F>(&stream, msm, &mut scratch).unwrap().wait().unwrap()
         });
     });

@@ -5,9 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay::Result;
 use forebay::backend::cpu::Cpu;
+#[cfg(feature = "cuda")]
+use forebay::backend::cuda::{self, Cuda};
+use forebay::backend::virtual_card::{CardModel, VirtualCard};
 use forebay::engine::Devices;
 use forebay::simulate::Scheme;
 use tracing::level_filters::LevelFilter;
+
+use crate::terminal::Terminal;
 
 /// A Groth16 prover for BLS12-381.
 #[derive(Parser)]
@@ -32,6 +37,10 @@ pub struct Arguments {
 pub enum Command {
     /// Make a proof from a key and a witness (rapidsnark's argument order).
     Prove(Prove),
+    /// Make many proofs: jobs of a JSON file, on devices that stay loaded.
+    Batch(Batch),
+    /// Say how proofs of a key would run in a given memory, and why so.
+    Plan(Plan),
     /// Check a proof (snarkjs' argument order), more strictly than snarkjs.
     Verify(Verify),
     /// Make an INSECURE development key from a constraint system, without a ceremony.
@@ -44,6 +53,13 @@ pub enum Command {
     Devices,
     /// Check this machine's arithmetic against known answers.
     Doctor,
+    /// Compile the kernels for NVIDIA cards, for machines that have a driver but no compiler.
+    #[cfg(feature = "cuda")]
+    Kernels {
+        /// What to do.
+        #[command(subcommand)]
+        command: Kernels,
+    },
     /// Simulate proofs on one card in virtual time, under several ways of sharing its memory.
     Simulate(Simulate),
 }
@@ -59,9 +75,8 @@ pub struct Prove {
     pub proof: PathBuf,
     /// Where to write the public signals.
     pub public: PathBuf,
-    /// What computes the proof.
     #[command(flatten)]
-    pub devices: DeviceOptions,
+    pub engine: EngineOptions,
     /// The constraint system: if the witness breaks it, say at which row.
     #[arg(long, value_name = "CIRCUIT.R1CS")]
     pub r1cs: Option<PathBuf>,
@@ -77,26 +92,134 @@ pub struct DeviceOptions {
     /// What computes.
     #[arg(long, default_value = "auto")]
     pub backend: BackendChoice,
+    /// One card, by its number in `forebay devices`, instead of all.
+    #[arg(long, value_name = "INDEX")]
+    pub device: Option<usize>,
     /// The memory to use of each device, such as 16GiB, instead of all that is free.
     #[arg(long, value_name = "BYTES", value_parser = forebay::bytes::parse)]
     pub vram: Option<u64>,
 }
 
 impl DeviceOptions {
-    /// Opens the devices.
+    /// Opens the devices; says why `auto` is not a faster backend.
     ///
     /// # Errors
     /// If the backend asked for has none.
-    pub fn open(&self) -> Result<Devices> {
+    pub fn open(&self, terminal: &Terminal) -> Result<Devices> {
         let mut devices = Devices::new();
         match self.backend {
-            BackendChoice::Cpu | BackendChoice::Auto => {
-                let capacity = self.vram.unwrap_or_else(Cpu::host_bytes);
-                devices.add(move || Ok(Cpu::with_capacity(capacity)))?;
+            BackendChoice::Cpu => self.add_cpu(&mut devices)?,
+            #[cfg(feature = "cuda")]
+            BackendChoice::Cuda => self.add_cards(&mut devices)?,
+            #[cfg(feature = "cuda")]
+            BackendChoice::Auto => {
+                if let Err(error) = self.add_cards(&mut devices) {
+                    terminal.say(format!("{error}; computing on the CPU"));
+                    self.add_cpu(&mut devices)?;
+                }
+            }
+            #[cfg(not(feature = "cuda"))]
+            BackendChoice::Auto => {
+                terminal.say("cuda is not part of this build; computing on the CPU");
+                self.add_cpu(&mut devices)?;
+            }
+            BackendChoice::Virtual => {
+                let mut model = CardModel::midrange();
+                model.memory_bytes = self.vram.unwrap_or(model.memory_bytes);
+                let card = VirtualCard::open(model);
+                devices.add(move || Ok(card.clone()))?;
             }
         }
         Ok(devices)
     }
+
+    fn add_cpu(&self, devices: &mut Devices) -> Result<()> {
+        let capacity = self.vram.unwrap_or_else(Cpu::host_bytes);
+        devices.add(move || Ok(Cpu::with_capacity(capacity)))
+    }
+
+    #[cfg(feature = "cuda")]
+    fn add_cards(&self, devices: &mut Devices) -> Result<()> {
+        let options = cuda::Options { vram: self.vram };
+        let indices = match self.device {
+            Some(index) => vec![index],
+            None => (0..cuda::devices()?.len()).collect(),
+        };
+        for index in indices {
+            devices.add(move || Cuda::open(index, options))?;
+        }
+        Ok(())
+    }
+}
+
+/// How an engine runs and what it leaves behind.
+#[derive(Args)]
+pub struct EngineOptions {
+    /// Where.
+    #[command(flatten)]
+    pub devices: DeviceOptions,
+    /// What happens to a proof that failed twice on a device.
+    #[arg(long, default_value = "error", value_name = "POLICY")]
+    pub on_failure: FailureChoice,
+    /// Draw what ran when, and the memory that was leased.
+    #[arg(long, value_name = "OUT.SVG")]
+    pub svg: Option<PathBuf>,
+    /// Write the same for Perfetto or Chrome's tracing.
+    #[arg(long, value_name = "OUT.JSON")]
+    pub trace: Option<PathBuf>,
+}
+
+/// What happens to a proof that failed twice.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum FailureChoice {
+    /// Its job fails.
+    Error,
+    /// The processor makes it, and that is said.
+    Cpu,
+}
+
+/// `forebay batch`.
+#[derive(Args)]
+pub struct Batch {
+    /// The jobs: {"jobs": [{"key": "c.zkey", "partitions": [{"witness": "w.wtns", "proof": "proof.json", "public":
+    /// "public.json"}], "priority": "low|normal|high", "deadline_seconds": 60}]}; the last two may be left out. Names of files
+    /// are relative to this file's folder.
+    pub jobs: PathBuf,
+    #[command(flatten)]
+    pub engine: EngineOptions,
+    /// Trust the keys' points: do not check that they are on the curve and of order r.
+    #[arg(long)]
+    pub skip_key_checks: bool,
+    /// Print JSON: what became of each job.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Plan {
+    /// Whose answers to plan by.
+    pub fn devices(&self) -> DeviceOptions {
+        DeviceOptions { backend: self.backend, device: None, vram: self.vram }
+    }
+}
+
+/// `forebay plan`.
+#[derive(Args)]
+pub struct Plan {
+    /// A proving key (.zkey or .params), or a shape: porep-32gib, snap-32gib, window-post-32gib, winning-post-32gib, dense-K,
+    /// bits-K.
+    pub shape: String,
+    /// Whose answers to plan by; a virtual card has no other limits than --vram.
+    #[arg(long, default_value = "virtual")]
+    pub backend: BackendChoice,
+    /// The memory to plan for, such as 16GiB.
+    #[arg(long, value_name = "BYTES", value_parser = forebay::bytes::parse)]
+    pub vram: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Draw the first partitions under the chosen plan.
+    #[arg(long, value_name = "OUT.SVG")]
+    pub svg: Option<PathBuf>,
 }
 
 /// The backends that can be asked for.
@@ -106,6 +229,11 @@ pub enum BackendChoice {
     Auto,
     /// The processor.
     Cpu,
+    /// A card that is not there: the processor computes, memory and time are counted as on a card. For tests and plans.
+    Virtual,
+    /// An NVIDIA card.
+    #[cfg(feature = "cuda")]
+    Cuda,
 }
 
 /// `forebay verify`.
@@ -162,6 +290,18 @@ pub struct Inspect {
     /// Check every point to be on the curve and of order r.
     #[arg(long)]
     pub check: bool,
+}
+
+/// `forebay kernels`.
+#[cfg(feature = "cuda")]
+#[derive(Subcommand)]
+pub enum Kernels {
+    /// Compile what the cache does not have yet, and say where it is.
+    Build {
+        /// The architectures, such as sm_86,sm_90; by default those of the cards that are there.
+        #[arg(long, value_delimiter = ',', value_name = "ARCHITECTURES")]
+        arch: Vec<forebay::backend::cuda::module::Architecture>,
+    },
 }
 
 /// `forebay simulate`.

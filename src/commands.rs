@@ -1,11 +1,16 @@
 //! The commands, one module each.
 
+pub mod batch;
 pub mod devices;
 pub mod doctor;
 pub mod export_vk;
 pub mod inspect;
+#[cfg(feature = "cuda")]
+pub mod kernels;
 mod output;
+pub mod plan;
 pub mod prove;
+mod run;
 pub mod setup;
 pub mod simulate;
 pub mod verify;

@@ -18,6 +18,7 @@ pub mod backend;
 mod blst;
 pub mod budget;
 pub mod bytes;
+mod cache;
 pub mod compact;
 pub mod curve;
 pub mod engine;

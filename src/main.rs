@@ -27,12 +27,16 @@ fn main() -> ExitCode {
     let terminal = Arc::new(terminal::Terminal::new(arguments.quiet));
     let done = match &arguments.command {
         Command::Prove(options) => commands::prove::run(options, &terminal),
+        Command::Batch(options) => commands::batch::run(options, &terminal),
+        Command::Plan(options) => commands::plan::run(options, &terminal),
         Command::Verify(options) => commands::verify::run(options, &terminal),
         Command::Setup(options) => commands::setup::run(options, &terminal),
         Command::ExportVk(options) => commands::export_vk::run(options, &terminal),
         Command::Inspect(options) => commands::inspect::run(options, &terminal),
         Command::Devices => commands::devices::run(),
         Command::Doctor => commands::doctor::run(),
+        #[cfg(feature = "cuda")]
+        Command::Kernels { command } => commands::kernels::run(command, &terminal),
         Command::Simulate(options) => commands::simulate::run(options, &terminal),
     };
     match done {

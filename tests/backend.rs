@@ -23,9 +23,11 @@ mod quotient;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
 use forebay::backend::cpu::Cpu;
+use forebay::backend::virtual_card::VirtualCard;
 use forebay::backend::{
     Backend, Buffer, DeviceMatrix, Matrix, Msm, Output, Pending, Quotient, Transform, bit_reverse,
 };
@@ -91,39 +93,59 @@ macro_rules! define_checks {
             fn run<B: Backend>(self, backend: &B) {
                 let leased = backend.budget().leased();
                 match self { $(Self::$check => $function(backend),)* }
-                assert_eq!(backend.budget().leased(), leased, "bytes leased after {self:?}");
+                assert_leased(backend, leased, format_args!("after {self:?}"));
             }
         }
     };
 }
 for_each_check! { define_checks!() }
 
-/// `conformance!(name, || open_backend())`: the suite for one backend, as a module `name`.
+/// Panics unless the budget has `want` bytes leased, now or as soon as the device is done.
+fn assert_leased<B: Backend>(backend: &B, want: u64, when: impl Display) {
+    let patience = Instant::now() + Duration::from_secs(10);
+    while backend.budget().leased() != want && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(backend.budget().leased(), want, "bytes leased {when}");
+}
+
+/// `conformance!(name, || open_backend())`: the suite for one backend, as a module `name`. Attributes may follow, for
+/// a backend that not every machine has.
 macro_rules! conformance {
-    ($module:ident, $open:expr) => {
-        for_each_check! { stamp_out!($module, $open) }
+    ($module:ident, $open:expr $(, #[$attribute:meta])*) => {
+        for_each_check! { stamp_out!($module, $open $(, #[$attribute])*) }
     };
 }
 
 macro_rules! stamp_out {
-    (($module:ident, $open:expr) $($check:ident = $function:path,)*) => {
+    (($module:ident, $open:expr $(, #[$attribute:meta])*) $($check:ident = $function:path,)*) => {
+        stamp_out! { @ ($module, $open, [$(#[$attribute])*]) $($check,)* }
+    };
+    (@ ($module:ident, $open:expr, $attributes:tt) $($check:ident,)*) => {
         mod $module {
             use super::*;
 
             // A device has one budget, and the checks compare its numbers before and after.
             static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-            $(#[test]
-            fn $check() {
-                let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-                let open = $open;
-                Check::$check.run(&open());
-            })*
+            $(stamp_out! { @@ $attributes $check $open })*
+        }
+    };
+    (@@ [$(#[$attribute:meta])*] $check:ident $open:expr) => {
+        #[test]
+        $(#[$attribute])*
+        fn $check() {
+            let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+            let open = $open;
+            Check::$check.run(&open());
         }
     };
 }
 
 conformance!(cpu, Cpu::open);
+conformance!(virtual_card, || VirtualCard::open(common::card_model(1 << 30)));
+#[cfg(feature = "cuda")]
+conformance!(cuda, common::cuda::card, #[ignore = "needs an NVIDIA card: -- --include-ignored"]);
 // The wrapper without a fault passes too, so what fails below fails by the fault.
 conformance!(faultless, || Faulty::new(Cpu::open(), None));
 

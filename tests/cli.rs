@@ -243,6 +243,20 @@ fn devices_and_doctor_report_what_is_there() {
     assert!(!out.contains("FAIL"));
 }
 
+#[cfg(feature = "cuda")]
+#[test]
+fn a_card_that_is_not_there_is_named_with_the_reason() {
+    let place = Place::with_fixture("allpub");
+    let prove = "prove c.zkey c.wtns p.json x.json";
+    let (_, err) = place.expect(3, &format!("{prove} --backend cuda --device 1000"));
+    contains(&err, &["no device for the backend cuda"]);
+    let (_, err) = place.expect(0, &format!("{prove} --device 1000"));
+    contains(&err, &["no device for the backend cuda", "on the CPU", "proved and verified on cpu"]);
+    let (_, err) = place.expect(2, &format!("{prove} --backend cpu --vram 1GiB"));
+    contains(&err, &["--vram"]);
+    contains(&place.expect(2, "kernels build --arch 90").1, &["sm_90"]);
+}
+
 #[test]
 fn quiet_says_nothing_and_help_says_what_is_insecure() {
     let place = Place::with_fixture("allpub");
@@ -262,4 +276,97 @@ fn outputs_are_readable_as_the_umask_says() {
     place.expect(0, "prove c.zkey c.wtns p.json x.json");
     let mode = |name: &str| Path::new(&place.path(name)).metadata().unwrap().permissions().mode();
     assert_eq!(mode("p.json"), mode("reference"));
+}
+
+#[test]
+fn batch_proves_what_it_can_and_says_what_failed() {
+    let place = Place::with_fixture("edge");
+    place.write("bad.wtns", &wtns(&[Fr::ONE; 3]));
+    let partition = |witness: &str, name: &str| {
+        format!(
+            r#"{{"witness": "{witness}", "proof": "{name}.json", "public": "{name}.public.json"}}"#
+        )
+    };
+    let jobs = format!(
+        r#"{{"jobs": [
+            {{"key": "c.zkey", "partitions": [{}, {}], "priority": "high", "deadline_seconds": 600}},
+            {{"key": "c.zkey", "partitions": [{}]}},
+            {{"key": "missing.zkey", "partitions": [{}]}},
+            {{"key": "c.zkey", "partitions": [{}]}}
+        ]}}"#,
+        partition("c.wtns", "first"),
+        partition("c.wtns", "second"),
+        partition("bad.wtns", "bad"),
+        partition("c.wtns", "missing"),
+        partition("c.wtns", "last"),
+    );
+    place.write("jobs.json", jobs.as_bytes());
+    let (out, err) = place.expect(
+        1,
+        "batch jobs.json --backend virtual --vram 64MiB --json --svg run.svg --trace run.json",
+    );
+    contains(&err, &["job 1 failed", "job 2 failed", "missing.zkey"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["jobs"][0]["partitions"][1]["backend"], "virtual");
+    assert!(report["jobs"][1]["error"].is_string());
+    for name in ["first", "second", "last"] {
+        place.expect(0, &format!("verify verification_key.json {name}.public.json {name}.json"));
+    }
+    let names = place.names();
+    assert!(!names.contains(&"bad.json".into()) && !names.contains(&"missing.json".into()));
+    let trace: serde_json::Value =
+        serde_json::from_slice(&read(&place.path("run.json"))).expect("a trace");
+    assert!(trace.to_string().contains("H sum"));
+    assert!(String::from_utf8_lossy(&read(&place.path("run.svg"))).starts_with("<svg"));
+}
+
+#[test]
+fn batch_refuses_files_that_are_not_jobs() {
+    let place = Place::with_fixture("edge");
+    for (text, words) in [
+        ("{", ["jobs.json", "line 1"]),
+        (r#"{"jobs": [{"key": "c.zkey"}]}"#, ["jobs.json", "partitions"]),
+        (r#"{"jobs": [], "more": 1}"#, ["jobs.json", "more"]),
+    ] {
+        place.write("jobs.json", text.as_bytes());
+        let (_, err) = place.expect(1, "batch jobs.json");
+        contains(&err, &words);
+    }
+    // An output that is an input, or two jobs' output.
+    let twice = |proof: &str| {
+        let partition =
+            format!(r#"{{"witness": "c.wtns", "proof": "{proof}", "public": "public2.json"}}"#);
+        format!(r#"{{"jobs": [{{"key": "c.zkey", "partitions": [{partition}]}}]}}"#)
+    };
+    for proof in ["c.wtns", "public2.json"] {
+        place.write("jobs.json", twice(proof).as_bytes());
+        let (_, err) = place.expect(2, "batch jobs.json");
+        contains(&err, &["named twice"]);
+    }
+    place.write("jobs.json", br#"{"jobs": [{"key": "c.zkey", "partitions": []}]}"#);
+    let (_, err) = place.expect(2, "batch jobs.json");
+    contains(&err, &["no partition"]);
+}
+
+#[test]
+fn plan_prints_the_ladder_the_choice_and_why() {
+    let place = Place::with_fixture("edge");
+    let (out, _) = place.expect(0, "plan porep-32gib --vram 16GiB --svg plan.svg");
+    contains(&out, &["fastest first", "> ", "chosen: ", "why: ", "quotient", "H sum"]);
+    assert!(String::from_utf8_lossy(&read(&place.path("plan.svg"))).starts_with("<svg"));
+    let (out, _) = place.expect(0, "plan c.zkey --vram 1GiB --json");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["chosen"], 0);
+    let needs: Vec<u64> = report["ladder"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| p["needs_bytes"].as_u64().unwrap())
+        .collect();
+    assert!(needs.windows(2).all(|pair| pair[0] > pair[1]), "{needs:?}");
+    let smallest = needs[needs.len() - 1];
+    let (_, err) = place.expect(3, &format!("plan c.zkey --vram {}", smallest - 1));
+    contains(&err, &[&format!("need {smallest} bytes")]);
+    let (_, err) = place.expect(2, "plan nothing-of-this-name");
+    contains(&err, &["porep-32gib", "dense-K"]);
 }

@@ -16,6 +16,13 @@ pub fn run() -> Result<()> {
     devices::run()?;
     let mut outcomes = selftest::host();
     outcomes.extend(selftest::backend(&Cpu::open())?);
+    #[cfg(feature = "cuda")]
+    for device in forebay::backend::cuda::devices().unwrap_or_default() {
+        use forebay::backend::cuda::{Cuda, Options};
+        let card = Cuda::open(device.index, Options::default())?;
+        let named = |(name, passed)| (format!("{name}, card {}", device.index), passed);
+        outcomes.extend(selftest::backend(&card)?.into_iter().map(named));
+    }
     for (name, passed) in &outcomes {
         println!("{} {name}", if *passed { "pass" } else { "FAIL" });
     }

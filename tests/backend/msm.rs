@@ -38,7 +38,7 @@ impl<'a, F: Group> Sum<'a, F> {
         let density = density.map(|words| session.adopt(&words).expect("adopt"));
         let msm = Msm {
             bases: &bases,
-            first_base: others.len(),
+            base_range: others.len()..others.len() + meant.len(),
             scalars: &scalars,
             range: self.range.clone(),
             density: density.as_ref(),
