@@ -11,6 +11,8 @@ use crate::key::ProvingKey;
 use crate::plan::{self, Part, Plan, Shape};
 use crate::{Error, Result};
 
+use super::worker::caught;
+
 /// How long the driver's count of what others use is believed.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 /// Times that a resident key may be evicted between loading and use before the plan does without.
@@ -193,7 +195,8 @@ impl<B: Backend> Executor<B> {
             buffers: buffers.clone(),
         });
         drop(state);
-        let loaded = self.load_parts(backend, task, plan, wait, &buffers);
+        // Whatever happens, who waits for the key is told.
+        let loaded = caught(|| self.load_parts(backend, task, plan, wait, &buffers));
         let mut state = self.lock();
         let index = state.keys.iter().position(|there| Arc::ptr_eq(&there.buffers, &buffers));
         let loaded = loaded.map(|resident| {

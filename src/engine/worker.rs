@@ -69,7 +69,7 @@ impl Shared {
             options: &self.options.plan,
             vectors: &self.vectors,
         };
-        let admitted = device.admit(&job.key, &task, &wait)?;
+        let admitted = caught(|| device.admit(&job.key, &task, &wait))?;
         self.recorder.leased(&device.info().name, device.leased());
         Ok(admitted)
     }
@@ -295,7 +295,7 @@ fn may_be_the_device(error: &Error) -> bool {
 }
 
 /// A panic below is an error of this partition, not the end of a worker.
-fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");

@@ -5,6 +5,7 @@
 //! the name: a machine that has only the driver runs what another has compiled (`forebay kernels build`).
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::nvrtc::{self, Program};
@@ -63,6 +64,7 @@ pub fn build(architecture: Architecture) -> Result<Vec<Cubin>> {
     let prelude = source::prelude();
     let mut headers = vec![(source::PRELUDE, prelude.as_str())];
     headers.extend(source::HEADERS);
+    let announced = AtomicBool::new(false);
     let build = |(name, text)| {
         let started = Instant::now();
         let options = options(architecture);
@@ -74,6 +76,9 @@ pub fn build(architecture: Architecture) -> Result<Vec<Cubin>> {
                 started.elapsed()
             );
             return Ok(Cubin { name, bytes });
+        }
+        if !announced.swap(true, Ordering::Relaxed) {
+            tracing::warn!("compiling the kernels for {architecture}, once: it may take a minute");
         }
         let bytes = nvrtc::compile(&program)?.cubin;
         if let Some(file) = file
