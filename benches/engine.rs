@@ -60,7 +60,8 @@ fn main() -> forebay::Result<()> {
         engine.stats()
     );
     if let (Some(folder), Some(timeline)) = (std::env::var_os("OUT"), engine.timeline()) {
-        let path = std::path::Path::new(&folder).join(format!("engine-{kind}-{log_n}.svg"));
+        let path =
+            std::path::Path::new(&folder).join(format!("engine-{}.svg", arguments.join("-")));
         std::fs::write(&path, timeline.to_svg()).map_err(forebay::Error::io(&path))?;
     }
     Ok(())

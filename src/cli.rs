@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use forebay::Result;
 use forebay::backend::cpu::Cpu;
 #[cfg(feature = "cuda")]
 use forebay::backend::cuda::{self, Cuda};
 use forebay::backend::virtual_card::{CardModel, VirtualCard};
 use forebay::engine::Devices;
 use forebay::simulate::Scheme;
+use forebay::{Error, Result};
 use tracing::level_filters::LevelFilter;
 
 use crate::terminal::Terminal;
@@ -106,6 +106,11 @@ impl DeviceOptions {
     /// # Errors
     /// If the backend asked for has none.
     pub fn open(&self, terminal: &Terminal) -> Result<Devices> {
+        if self.device.is_some()
+            && matches!(self.backend, BackendChoice::Cpu | BackendChoice::Virtual)
+        {
+            return Err(Error::Usage("--device is for cards".into()));
+        }
         let mut devices = Devices::new();
         match self.backend {
             BackendChoice::Cpu => self.add_cpu(&mut devices)?,

@@ -252,8 +252,10 @@ fn a_card_that_is_not_there_is_named_with_the_reason() {
     contains(&err, &["no device for the backend cuda"]);
     let (_, err) = place.expect(0, &format!("{prove} --device 1000"));
     contains(&err, &["no device for the backend cuda", "on the CPU", "proved and verified on cpu"]);
-    let (_, err) = place.expect(2, &format!("{prove} --backend cpu --vram 1GiB"));
-    contains(&err, &["--vram"]);
+    let (_, err) = place.expect(2, &format!("{prove} --backend cpu --device 0"));
+    contains(&err, &["--device"]);
+    let (_, err) = place.expect(3, &format!("{prove} --backend cpu --vram 1000"));
+    contains(&err, &["never fits", "1000"]);
     contains(&place.expect(2, "kernels build --arch 90").1, &["sm_90"]);
 }
 

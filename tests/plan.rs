@@ -242,3 +242,13 @@ fn every_plan_gives_the_same_proof_in_exactly_its_bytes() {
     }
     run_all(&Cpu::open(), &Fixture::bellman("mimc322").remove(0));
 }
+
+#[cfg(feature = "cuda")]
+#[test]
+#[ignore = "needs an NVIDIA card: -- --include-ignored"]
+fn every_plan_gives_the_same_proof_on_a_card() {
+    let card = common::cuda::card();
+    for fixture in [Fixture::circom("edge"), Fixture::bellman("mimc322").remove(0)] {
+        run_all(&card, &fixture);
+    }
+}
