@@ -340,11 +340,12 @@ fn cancel_and_deadline_end_a_job_wherever_it_is() {
         card.pause();
         let gate = Gate::new();
         let deadline = |job: Job| match late {
-            true => job.deadline(Instant::now() + Duration::from_millis(300)),
+            true => job.deadline(Instant::now() + Duration::from_millis(1500)),
             false => job,
         };
         let on_card = engine.submit(deadline(fixture.job("on the card", 1))).unwrap();
         while card.budget().leased() == 0 {
+            assert!(!on_card.is_finished(), "late before it was on the card");
             std::thread::yield_now();
         }
         let in_line = engine.submit(deadline(fixture.job("in line", 2))).unwrap();
