@@ -10,7 +10,7 @@ pub mod kernels;
 mod output;
 pub mod plan;
 pub mod prove;
-mod run;
+mod proving;
 pub mod setup;
 pub mod simulate;
 pub mod verify;

@@ -18,8 +18,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::output::{Output, expect_distinct};
+use super::proving::{check_of, leave, start, timeline_paths};
 use super::read_with;
-use super::run::{check_of, leave, start, timeline_paths};
 use crate::cli::Batch;
 use crate::terminal::Terminal;
 

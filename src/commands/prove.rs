@@ -10,7 +10,7 @@ use forebay::witness::Assignment;
 use forebay::{Error, Result};
 
 use super::output::{Output, expect_distinct};
-use super::run::{check_of, leave, start, timeline_paths};
+use super::proving::{check_of, leave, start, timeline_paths};
 use crate::cli::Prove;
 use crate::terminal::Terminal;
 

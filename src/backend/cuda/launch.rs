@@ -68,11 +68,13 @@ pub(super) struct Kernels {
 /// Threads of a block where nothing else decides.
 const THREADS: u32 = 256;
 
+/// Pointers to a kernel's arguments, as the driver takes them.
 macro_rules! arguments {
     ($($argument:expr),* $(,)?) => {
         &mut [$(std::ptr::from_ref(&$argument).cast_mut().cast::<c_void>()),*]
     };
 }
+pub(super) use arguments;
 
 impl Kernels {
     pub fn load(driver: &Arc<Driver>, cubins: &[Cubin]) -> Result<Self> {

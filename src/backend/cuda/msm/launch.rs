@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use bytemuck::{Pod, Zeroable};
 
 use super::super::driver::{Function, Module, Stream};
+use super::super::launch::arguments;
 use super::{MAX_LEVEL_RUN, MIN_INVERT_SHARE, MIN_LEVEL_RUN, SCAN_TILE, SORT_TILE, THREADS};
 use crate::Result;
 use crate::curve::Coordinate;
@@ -105,12 +106,6 @@ pub(super) struct GroupKernels {
     reduce_buckets: Function,
     reduce_segments: Function,
     reduce_bits: Function,
-}
-
-macro_rules! arguments {
-    ($($argument:expr),* $(,)?) => {
-        &mut [$(std::ptr::from_ref(&$argument).cast_mut().cast::<c_void>()),*]
-    };
 }
 
 fn blocks(len: u64, per_block: u64) -> [u32; 3] {
