@@ -15,13 +15,14 @@ mod quotient;
 mod resident;
 mod sums;
 
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
-use crate::backend::Backend;
+use crate::backend::cpu::Cpu;
+use crate::backend::{Backend, Buffer};
 use crate::budget::{Lease, Request};
 use crate::curve::{G1Affine, G2Affine, Point};
 use crate::field::{Field, Fp, Fp2, Fr};
-use crate::format::Progress;
+use crate::format::{Progress, Silent};
 use crate::key::{Density, ProvingKey, Query};
 use crate::plan::{self, Plan, Shape};
 use crate::proof::{Proof, verify};
@@ -107,6 +108,35 @@ impl<'a> Task<'a> {
 
     pub(crate) fn densities(&self) -> &Densities {
         &self.densities
+    }
+
+    /// The scalars of the H sum, by the CPU backend: for who needs them without a sum.
+    pub(crate) fn quotient_on_host(&self) -> Result<Zeroizing<Vec<Fr>>> {
+        let backend = &Cpu::open();
+        let options =
+            plan::Options { max_in_flight: 1, resident: false, ..plan::Options::default() };
+        let plan = &plan::choose(&self.shape, backend, backend.budget().capacity(), &options)?;
+        let lease = &backend.budget().lease("the quotient", plan.peak())?;
+        let (copy, compute) = (backend.stream()?, backend.stream()?);
+        let work = sums::Work {
+            task: self,
+            backend,
+            plan,
+            resident: None,
+            lease,
+            progress: &Silent,
+            copy,
+            compute,
+        };
+        match work.quotient()?.h {
+            sums::Scalars::Device(h) => {
+                let mut values = Zeroizing::new(vec![Fr::ZERO; h.len()]);
+                backend.download(&work.compute, &h, 0, &mut values)?;
+                Ok(values)
+            }
+            sums::Scalars::Host(values) => Ok(values),
+            sums::Scalars::Packed => unreachable!("of the witness alone"),
+        }
     }
 
     /// All that the device does: the quotient and the five sums, the way `plan` says, in `lease` of at least the

@@ -82,6 +82,33 @@ impl Density {
         Self { words: Arc::new(words), len }
     }
 
+    /// All of `len` variables.
+    pub fn full(len: usize) -> Self {
+        let mut words = vec![u64::MAX; len.div_ceil(64)];
+        if let (Some(last), bits @ 1..) = (words.last_mut(), len % 64) {
+            *last = (1 << bits) - 1;
+        }
+        Self { words: Arc::new(words), len }
+    }
+
+    /// The members of `self`, and those of `next` behind its variables.
+    pub fn followed_by(&self, next: &Self) -> Self {
+        let (len, shift) = (self.len + next.len, self.len % 64);
+        let mut words = (*self.words).clone();
+        words.reserve_exact(len.div_ceil(64) - words.len());
+        for &word in next.words.iter() {
+            match (words.last_mut(), shift) {
+                (Some(last), 1..) => {
+                    *last |= word << shift;
+                    words.push(word >> (64 - shift));
+                }
+                _ => words.push(word),
+            }
+        }
+        words.truncate(len.div_ceil(64));
+        Self { words: Arc::new(words), len }
+    }
+
     /// The bits in order.
     pub fn bits(&self) -> impl Iterator<Item = bool> + '_ {
         (0..self.len).map(|i| self.words[i / 64] >> (i % 64) & 1 == 1)
@@ -181,13 +208,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slice_of_a_density_has_its_bits() {
+    fn densities_are_cut_and_joined() {
         let bits: Vec<bool> = (0..300u32).map(|i| i.wrapping_mul(0x9e37_79b9) >> 30 == 1).collect();
         let density = Density::from_bits(bits.iter().copied());
         for start in [0, 1, 63, 64, 65, 130, 300] {
             for end in (start..=300).step_by(7).chain([300]) {
                 let want = Density::from_bits(bits[start..end].iter().copied());
                 assert_eq!(density.slice(start..end), want, "{start}..{end}");
+                let (before, behind) = (density.slice(0..start), density.slice(start..end));
+                assert_eq!(before.followed_by(&behind), density.slice(0..end), "{start}, {end}");
             }
         }
     }

@@ -11,7 +11,7 @@
 //! 5. [`plan`]: what a proof needs of a device, [`groth16`]: the prover, [`engine`]: many proofs on a few
 //!    devices, and [`proof`]: the result and its verifier;
 //! 6. [`setup`]: development keys, and [`selftest`]: known answers;
-//! 7. [`timeline`]: what happened when, and [`simulate`]: what would happen on a card, in virtual time.
+//! 7. [`profile`]: circuits by their counts, to plan and measure without them; [`timeline`]: what happened when, and [`simulate`]: what would happen on a card, in virtual time.
 #![warn(missing_docs)]
 
 pub mod backend;
@@ -28,6 +28,7 @@ pub mod format;
 pub mod groth16;
 pub mod key;
 pub mod plan;
+pub mod profile;
 pub mod proof;
 pub mod selftest;
 pub mod setup;

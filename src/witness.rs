@@ -83,11 +83,11 @@ impl Rows {
 
     /// A's variables: all `inputs`, and the private ones that stand in A.
     pub(crate) fn a_density(&self, inputs: usize) -> Density {
-        Density::from_bits(std::iter::repeat_n(true, inputs).chain(self.a_aux.bits()))
+        Density::full(inputs).followed_by(&self.a_aux)
     }
 
     /// B's variables.
     pub(crate) fn b_density(&self) -> Density {
-        Density::from_bits(self.b_inputs.bits().chain(self.b_aux.bits()))
+        self.b_inputs.followed_by(&self.b_aux)
     }
 }

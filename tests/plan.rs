@@ -241,6 +241,10 @@ fn every_plan_gives_the_same_proof_in_exactly_its_bytes() {
         run_all(&VirtualCard::open(common::card_model(1 << 30)), &fixture);
     }
     run_all(&Cpu::open(), &Fixture::bellman("mimc322").remove(0));
+    // Of many chunks, in which queries differ.
+    for name in ["porep-32gib", "window-post-32gib"] {
+        run_all(&Cpu::open(), &Fixture::synthetic(name, 10));
+    }
 }
 
 #[cfg(feature = "cuda")]
@@ -248,7 +252,7 @@ fn every_plan_gives_the_same_proof_in_exactly_its_bytes() {
 #[ignore = "needs an NVIDIA card: -- --include-ignored"]
 fn every_plan_gives_the_same_proof_on_a_card() {
     let card = common::cuda::card();
-    for fixture in [Fixture::circom("edge"), Fixture::bellman("mimc322").remove(0)] {
+    for fixture in [Fixture::circom("edge"), Fixture::synthetic("porep-32gib", 10)] {
         run_all(&card, &fixture);
     }
 }

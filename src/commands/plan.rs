@@ -6,6 +6,7 @@ use std::sync::Arc;
 use forebay::backend::DeviceInfo;
 use forebay::key::{Check, load_key};
 use forebay::plan::{self, Options, Shape, to_timeline};
+use forebay::profile::Profile;
 use forebay::{Error, Result, bytes};
 use serde_json::json;
 
@@ -18,12 +19,12 @@ pub fn run(options: &Plan, terminal: &Arc<Terminal>) -> Result<()> {
     let path = Path::new(&options.shape);
     let shape = match path.exists() {
         true => Shape::of_key(&load_key(path, &Check::Skip, &**terminal)?.key),
-        false => Shape::named(&options.shape)?,
+        false => Shape::of_profile(&Profile::named(&options.shape)?),
     };
     if let Some(svg) = &options.svg {
         expect_distinct(&[path], &[svg])?;
     }
-    let devices = options.devices().open(terminal)?;
+    let devices = options.devices().open(terminal, false)?;
     for (device, capacity, ladder) in devices.ladders(&shape, &Options::default())? {
         let chosen = ladder.iter().position(|plan| plan.needs() <= capacity);
         if options.json {

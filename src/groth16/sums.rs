@@ -100,7 +100,7 @@ impl<B: Backend> Work<'_, B> {
                 Scalars::Host(values) => Some(self.upload(&values[item.loaded.clone()])?),
                 Scalars::Packed => Some(self.witness(item.loaded.clone())?),
             };
-            // What is there stays until the next sum's points are brought too.
+            // What is there stays until this sum's points are brought too.
             let old = part.and_then(|part| loaded.replace((item.loaded.clone(), part)));
             let (values, at) = match (&scalars, &loaded) {
                 (Scalars::Device(values), _) => (values, 0),
@@ -118,7 +118,8 @@ impl<B: Backend> Work<'_, B> {
                     (Brought::G1(brought), Sum::G1(sum))
                 }
             };
-            held = Some((brought, old));
+            drop(old);
+            held = Some(brought);
             running.add(item, sum)?;
         }
         drop(held);

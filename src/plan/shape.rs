@@ -153,6 +153,14 @@ impl QueryShape {
         }
     }
 
+    /// Whether the variable at `index` has a point.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        match &self.ranks {
+            Ranks::Of { density, .. } => density.words[index / 64] >> (index % 64) & 1 == 1,
+            _ => true,
+        }
+    }
+
     /// Bytes of the density of `len` variables; nothing if all have a point.
     pub(super) fn density_bytes(&self, len: usize) -> u64 {
         if matches!(self.ranks, Ranks::All) { 0 } else { 8 * len.div_ceil(64) as u64 }

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use forebay::Result;
 use forebay::backend::Backend;
+use forebay::backend::cpu::Cpu;
+use forebay::engine::{Job, Partition};
 use forebay::field::Fr;
 use forebay::format::zkey::{Options, Zkey};
 use forebay::format::{Silent, bellman, wtns};
 use forebay::groth16::{Blinding, prove};
 use forebay::key::ProvingKey;
+use forebay::profile::{Profile, synthetic};
 use forebay::proof::Proof;
 use forebay::witness::Assignment;
 
@@ -54,6 +57,18 @@ impl Fixture {
         bellman.parts().into_iter().map(part).collect()
     }
 
+    /// A made-up one with a circuit's counts and kinds of values.
+    pub fn synthetic(name: &str, log_n: u32) -> Self {
+        let profile = Profile::named(name).and_then(|profile| profile.scaled(log_n)).expect(name);
+        let (key, assignment) = synthetic::synthesise(&profile, 1).expect(name);
+        Self {
+            name: name.to_owned(),
+            key: Arc::new(key),
+            assignment: Arc::new(assignment),
+            r_and_s: [Fr::from(3), Fr::from(5)],
+        }
+    }
+
     /// The smallest one of each kind.
     pub fn smallest() -> [Self; 2] {
         [Self::circom("pub0"), Self::bellman("edge8").remove(0)]
@@ -67,5 +82,20 @@ impl Fixture {
     /// The proof with the fixture's r and s.
     pub fn prove<B: Backend>(&self, backend: &B) -> Result<Proof> {
         prove(backend, &self.key, &self.assignment, &self.blinding(), &Silent)
+    }
+
+    /// For a job, with the fixture's r and s.
+    pub fn partition(&self) -> Partition {
+        Partition::new(self.assignment.clone()).expect("random numbers").blinding(self.blinding())
+    }
+
+    /// So many of them.
+    pub fn job(&self, label: &str, partitions: usize) -> Job {
+        Job::new(label, self.key.clone(), (0..partitions).map(|_| self.partition()).collect())
+    }
+
+    /// What every backend has to give.
+    pub fn right(&self) -> Proof {
+        self.prove(&Cpu::open()).expect("a proof")
     }
 }
