@@ -17,6 +17,7 @@ pub mod virtual_card;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytemuck::Pod;
 
@@ -25,6 +26,7 @@ use crate::budget::{Budget, Lease};
 use crate::compact::{self, Block, Compact};
 use crate::curve::{Affine, Coordinate, Point};
 use crate::field::Fr;
+use crate::timeline::Class;
 
 /// Host data that buffers may share: a vector, a vector that is wiped, or a map of a file.
 pub type Shared<T> = Arc<dyn AsRef<[T]> + Send + Sync>;
@@ -45,6 +47,15 @@ pub trait Backend: Send + Sync + 'static {
     /// Bytes of the budget that others use now, by the driver's own count. It may be slow: at start, and when the
     /// device is idle.
     fn foreign_bytes(&self) -> Result<u64>;
+    /// Calls of the driver so far that concern the whole device: memory taken, given back or asked about, waits for all work. A
+    /// device that has done its work once needs none to do it again.
+    fn device_wide_calls(&self) -> u64 {
+        0
+    }
+    /// What the device has done so far, by its own clock, in no order; nothing if it was not opened to record that.
+    fn spans(&self) -> Vec<DeviceSpan> {
+        Vec::new()
+    }
     /// A new stream.
     fn stream(&self) -> Result<Self::Stream>;
     /// Work put on `waiter` from now on starts after all work put on `on` until now.
@@ -181,6 +192,23 @@ pub struct DeviceInfo {
     pub unified: bool,
     /// How fast it is, roughly: plans are compared by it.
     pub rates: Rates,
+}
+
+/// A piece of a device's work.
+#[derive(Clone, Debug)]
+pub struct DeviceSpan {
+    /// The stream that it was in.
+    pub stream: String,
+    /// What it was.
+    pub label: &'static str,
+    /// How much.
+    pub detail: String,
+    /// The kind of work.
+    pub class: Class,
+    /// When it began.
+    pub start: Instant,
+    /// When it ended.
+    pub end: Instant,
 }
 
 /// Rough speeds of a device, per second.

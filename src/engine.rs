@@ -21,7 +21,8 @@
 //! 8. **Gone.** When a job is cancelled, late or failed, its raw and ready partitions leave the queue, those that are
 //!    computed stop at the next stage, and their memory returns as always. No other job notices.
 //! 9. **The order** is by priority, then by age. A partition that eight younger ones overtook comes first.
-//! 10. A device that is lost is opened again when the next partition wants it; what was resident on it is loaded again.
+//! 10. A device that is lost is opened again when the next partition wants it; what was resident on it is loaded again. One
+//!    that cannot be opened again is like one that a partition does not fit on: the others go on.
 
 mod device;
 mod job;
@@ -144,6 +145,21 @@ pub struct Stats {
     pub reopened: u64,
 }
 
+/// How much of a device is used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Its name.
+    pub name: String,
+    /// Bytes that may be leased.
+    pub capacity: u64,
+    /// Bytes that are leased now.
+    pub leased: u64,
+    /// The most bytes that were leased at once.
+    pub high_water: u64,
+    /// [`Backend::device_wide_calls`].
+    pub device_wide_calls: u64,
+}
+
 /// Proves jobs on devices. Dropping it cancels what waits and waits for what runs; [`Engine::drain`] finishes all.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -255,9 +271,15 @@ impl Engine {
         self.shared.devices.iter().map(|device| device.info()).collect()
     }
 
-    /// What happened when, if [`Options::record`] is set.
+    /// How much of the devices is used, but of those that are lost.
+    pub fn usage(&self) -> Vec<Usage> {
+        self.shared.devices.iter().filter_map(|device| device.usage()).collect()
+    }
+
+    /// What happened when, if [`Options::record`] is set; on devices that were opened to record, by their own clocks too.
     pub fn timeline(&self) -> Option<Timeline> {
-        self.shared.recorder.timeline()
+        let devices = self.shared.devices.iter();
+        self.shared.recorder.timeline(devices.map(|device| (device.info().name, device.spans())))
     }
 
     /// Waits until every job is done; then the engine takes more.

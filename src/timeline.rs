@@ -176,6 +176,23 @@ impl Timeline {
         spans.chain(points).chain(self.marks.iter().map(|mark| mark.at_ns)).max().unwrap_or(0)
     }
 
+    /// The time within `start_ns` to `end_ns` in which at least one of the spans that `of` takes was going on.
+    pub fn busy_ns(&self, start_ns: u64, end_ns: u64, of: impl Fn(&Span) -> bool) -> u64 {
+        let mut spans: Vec<_> = self
+            .spans
+            .iter()
+            .filter(|span| of(span))
+            .map(|span| (span.start_ns.max(start_ns), span.end_ns.min(end_ns)))
+            .collect();
+        spans.sort_unstable();
+        let (mut busy, mut until) = (0, start_ns);
+        for (start, end) in spans {
+            busy += end.saturating_sub(start.max(until));
+            until = until.max(end);
+        }
+        busy
+    }
+
     /// The part from `start_ns` to `end_ns`; times stay as they are.
     pub fn window(&self, start_ns: u64, end_ns: u64) -> Self {
         let clip = |span: &Span| {
@@ -249,5 +266,30 @@ impl Timeline {
     /// and a legend.
     pub fn to_svg(&self) -> String {
         svg::draw(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_time_counts_overlaps_once() {
+        let mut timeline = Timeline::new("");
+        for (start_ns, end_ns, class) in [
+            (10, 20, Class::Msm),
+            (15, 30, Class::Transform),
+            (40, 50, Class::Msm),
+            (0, 100, Class::Copy),
+        ] {
+            let (label, detail) = (String::new(), String::new());
+            let lane = timeline.lane("a");
+            timeline.span(Span { lane, label, detail, class, start_ns, end_ns });
+        }
+        let kernels = |span: &Span| span.class != Class::Copy;
+        assert_eq!(timeline.busy_ns(0, 100, kernels), 30);
+        assert_eq!(timeline.busy_ns(12, 45, kernels), 18 + 5);
+        assert_eq!(timeline.busy_ns(30, 40, kernels), 0);
+        assert_eq!(timeline.busy_ns(0, 100, |_| true), 100);
     }
 }

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use common::card_model;
 use common::fixture::Fixture;
 use forebay::backend::Backend;
-use forebay::backend::cpu::Cpu;
 use forebay::backend::virtual_card::{Fault, VirtualCard};
 use forebay::engine::{
     Devices, Engine, Job, JobHandle, OnFailure, Options, Partition, Priority, Proved, Stats,
@@ -54,18 +53,6 @@ fn ladder(fixture: &Fixture, options: &plan::Options) -> Vec<Plan> {
 }
 
 impl Fixture {
-    fn partition(&self) -> Partition {
-        Partition::new(self.assignment.clone()).expect("random numbers").blinding(self.blinding())
-    }
-
-    fn job(&self, label: &str, partitions: usize) -> Job {
-        Job::new(label, self.key.clone(), (0..partitions).map(|_| self.partition()).collect())
-    }
-
-    fn right(&self) -> Proof {
-        self.prove(&Cpu::open()).expect("a proof")
-    }
-
     /// The assignment again, with one value changed so that rows break.
     fn broken(&self) -> Arc<Assignment> {
         let mut values = self.assignment.values.unpack();
@@ -264,6 +251,37 @@ fn what_fails_twice_is_an_error_or_goes_to_the_cpu_and_the_next_job_succeeds() {
                 wait(engine.submit(fixture.job("pub0", 1)).unwrap()).expect("the next job");
             assert_eq!(proved[0].backend, "virtual");
             assert_idle(&card, 0);
+        }
+    }
+}
+
+#[test]
+fn a_device_that_stays_lost_leaves_its_partitions_to_the_others() {
+    let fixture = Fixture::circom("pub0");
+    for others in [0, 1] {
+        let (lost, mut devices) = (ample(), Devices::new());
+        let (card, first) = (lost.clone(), AtomicBool::new(true));
+        let open_once = move || match first.swap(false, Ordering::SeqCst) {
+            true => Ok(card.clone()),
+            false => {
+                Err(Error::NoDevice { backend: "virtual".into(), reason: "it is gone".into() })
+            }
+        };
+        devices.add(open_once).expect("a card");
+        (0..others).for_each(|_| devices.add(|| Ok(ample())).expect("a card"));
+        let engine = Engine::new(devices, options()).expect("an engine");
+        lost.inject(Fault::LoseDevice, 3);
+        // Jobs until the lost device has had its turn.
+        let prove = || wait(engine.submit(fixture.job("pub0", 4)).unwrap());
+        let outcome = (0..100).map(|_| prove()).find(|_| engine.usage().len() == others);
+        let outcome = outcome.expect("a hundred jobs touch both devices");
+        for outcome in [outcome, prove()] {
+            match outcome {
+                Ok(proved) => assert!(proofs(&proved) == [fixture.right(); 4] && others == 1),
+                Err(error) => {
+                    assert!(others == 0 && matches!(error, Error::NoDevice { .. }), "{error}");
+                }
+            }
         }
     }
 }

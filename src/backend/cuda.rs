@@ -17,9 +17,11 @@ mod nvrtc;
 mod queue;
 mod staging;
 mod store;
+mod trace;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
@@ -32,9 +34,10 @@ use self::module::Architecture;
 use self::queue::Queue;
 use self::staging::Ring;
 use self::store::Store;
+use self::trace::{Trace, What};
 use super::{
-    Backend, Buffer, DeviceInfo, DeviceMatrix, Msm, Output, Packed, Pending, Quotient, Rates,
-    Shared, Transform,
+    Backend, Buffer, DeviceInfo, DeviceMatrix, DeviceSpan, Msm, Output, Packed, Pending, Quotient,
+    Rates, Shared, Transform,
 };
 use crate::Result;
 use crate::budget::{Budget, Lease, Reservation};
@@ -48,6 +51,8 @@ pub use self::driver::DriverCalls;
 pub struct Options {
     /// Bytes that may be leased. By default what is free on the card now, less a margin.
     pub vram: Option<u64>,
+    /// Whether [`Backend::spans`] says when work ran. It costs two events an operation, which are kept.
+    pub record: bool,
 }
 
 /// A device as the driver describes it, without opening it.
@@ -123,17 +128,23 @@ struct Card {
     results: Mutex<Vec<Pinned>>,
     /// For data that go to new buffers: they need not wait for what is in the caller's stream.
     adoptions: Arc<Queue>,
+    /// Queues made so far.
+    queues_made: AtomicUsize,
+    trace: Option<Trace>,
 }
 
 impl Cuda {
-    /// Opens card `index`, in the driver's order: compiles or loads its kernels, measures what others use of its memory.
+    /// Opens card `index`, in the driver's order: compiles or loads its kernels, measures what others use of its memory. If
+    /// this process has it open already, that is what is returned, whatever the options.
     ///
     /// # Errors
     /// [`Error::NoDevice`](crate::Error::NoDevice) with the reason, [`Error::Kernel`](crate::Error::Kernel) if a
-    /// kernel does not compile or load.
+    /// kernel does not compile or load, [`Error::DeviceLost`](crate::Error::DeviceLost) if the card was lost: after a fatal
+    /// error the driver gives it to no process that had it then.
     pub fn open(index: usize, options: Options) -> Result<Self> {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(card) = open.get(&index).and_then(Weak::upgrade) {
+            card.adoptions.stream().check()?;
             return Ok(Self(card));
         }
         let card = Arc::new(Card::open(index, options)?);
@@ -177,7 +188,8 @@ impl Card {
         // What others give back may be leased later, so addresses are there for all of the card.
         let shape = Shape::new(budget.capacity().max(total), granularity);
         let store = Arc::new(Store::new(&driver, shape)?);
-        let adoptions = Arc::new(Queue::new(&driver, &store)?);
+        let adoptions = Arc::new(Queue::new(&driver, &store, 0)?);
+        let trace = if options.record { Some(Trace::new(&driver)?) } else { None };
         let version = properties.driver_version;
         let info = DeviceInfo {
             backend: "cuda",
@@ -206,7 +218,22 @@ impl Card {
             queues: Mutex::default(),
             results: Mutex::default(),
             adoptions,
+            queues_made: AtomicUsize::new(1),
+            trace,
         })
+    }
+
+    /// Does `work`, which puts an operation in `queue`, and records when it ran if that is wanted.
+    fn traced<R>(
+        &self,
+        queue: &Queue,
+        what: impl FnOnce() -> What,
+        work: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        match &self.trace {
+            Some(trace) => trace.around(queue, what(), work),
+            None => work(),
+        }
     }
 }
 
@@ -339,12 +366,25 @@ impl Backend for Cuda {
         Ok(card.budget_bytes.saturating_sub(leasable))
     }
 
+    fn device_wide_calls(&self) -> u64 {
+        let DriverCalls { allocations, frees, synchronizations, memory_infos, .. } =
+            self.driver_calls();
+        allocations + frees + synchronizations + memory_infos
+    }
+
+    fn spans(&self) -> Vec<DeviceSpan> {
+        self.0.trace.as_ref().map_or_else(Vec::new, Trace::spans)
+    }
+
     fn stream(&self) -> Result<CudaStream> {
         let card = self.0.clone();
         let unused = card.queues.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let queue = match unused {
             Some(queue) => queue,
-            None => Arc::new(Queue::new(&card.driver, &card.store)?),
+            None => {
+                let number = card.queues_made.fetch_add(1, Ordering::Relaxed);
+                Arc::new(Queue::new(&card.driver, &card.store, number)?)
+            }
         };
         Ok(CudaStream { card, queue })
     }
@@ -383,7 +423,9 @@ impl Backend for Cuda {
         let buffer = self.alloc(lease, label, data.len())?;
         let slice = buffer.on(stream);
         let adoptions = &self.0.adoptions;
-        self.0.ring.upload(adoptions.stream(), bytemuck::cast_slice(data), slice.address)?;
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        let copy = || self.0.ring.upload(adoptions.stream(), bytes, slice.address);
+        self.0.traced(adoptions, || What::copy(label, bytes.len()), copy)?;
         stream.queue.wait_for(adoptions)?;
         Ok(buffer)
     }
@@ -396,7 +438,9 @@ impl Backend for Cuda {
         at: usize,
     ) -> Result<()> {
         let part = target.on(stream).part(at, source.len());
-        self.0.ring.upload(stream.queue.stream(), bytemuck::cast_slice(source), part.address)
+        let (queue, bytes) = (&stream.queue, bytemuck::cast_slice(source));
+        let copy = || self.0.ring.upload(queue.stream(), bytes, part.address);
+        self.0.traced(queue, || What::copy("upload", bytes.len()), copy)
     }
 
     fn download<T: Pod + Send + Sync>(
@@ -407,8 +451,10 @@ impl Backend for Cuda {
         target: &mut [T],
     ) -> Result<()> {
         let part = source.on(stream).part(at, target.len());
-        let target = bytemuck::cast_slice_mut(target);
-        self.0.ring.download(stream.queue.stream(), part.address, target)
+        let (queue, target) = (&stream.queue, bytemuck::cast_slice_mut(target));
+        let what = What::copy("download", target.len());
+        let copy = || self.0.ring.download(queue.stream(), part.address, target);
+        self.0.traced(queue, || what, copy)
     }
 
     fn expand(
@@ -420,8 +466,9 @@ impl Backend for Cuda {
     ) -> Result<()> {
         let (blocks, small, wide) =
             (packed.blocks.on(stream), packed.small.on(stream), packed.wide.on(stream));
-        let out = out.on(stream);
-        self.0.kernels.expand(stream.queue.stream(), blocks, small, wide, output, out)
+        let (queue, out) = (&stream.queue, out.on(stream));
+        let run = || self.0.kernels.expand(queue.stream(), blocks, small, wide, output, out);
+        self.0.traced(queue, || What::elements("expand", out.len), run)
     }
 
     fn matvec(
@@ -432,16 +479,20 @@ impl Backend for Cuda {
         output: Output,
         out: &mut CudaBuffer<Fr>,
     ) -> Result<()> {
-        self.0.kernels.matvec(
-            stream.queue.stream(),
-            matrix.row_start.on(stream),
-            matrix.column.on(stream),
-            matrix.coefficient.on(stream),
-            matrix.table.on(stream),
-            x.on(stream),
-            output,
-            out.on(stream),
-        )
+        let (queue, out) = (&stream.queue, out.on(stream));
+        let run = || {
+            self.0.kernels.matvec(
+                queue.stream(),
+                matrix.row_start.on(stream),
+                matrix.column.on(stream),
+                matrix.coefficient.on(stream),
+                matrix.table.on(stream),
+                x.on(stream),
+                output,
+                out,
+            )
+        };
+        self.0.traced(queue, || What::elements("matvec", out.len), run)
     }
 
     fn ntt(
@@ -451,8 +502,9 @@ impl Backend for Cuda {
         table: &CudaBuffer<Fr>,
         data: &mut CudaBuffer<Fr>,
     ) -> Result<()> {
-        let (table, data) = (table.on(stream), data.on(stream));
-        ntt::ntt(&self.0.kernels, stream.queue.stream(), transform, table, data)
+        let (queue, table, data) = (&stream.queue, table.on(stream), data.on(stream));
+        let run = || ntt::ntt(&self.0.kernels, queue.stream(), transform, table, data);
+        self.0.traced(queue, || What::elements("transform", data.len), run)
     }
 
     fn ntt_table(&self, stream: &CudaStream, lease: &Lease, log_n: u32) -> Result<CudaBuffer<Fr>> {
@@ -473,8 +525,10 @@ impl Backend for Cuda {
         accumulator: &mut CudaBuffer<Fr>,
         operand: &CudaBuffer<Fr>,
     ) -> Result<()> {
-        let (accumulator, operand) = (accumulator.on(stream), operand.on(stream));
-        self.0.kernels.quotient(stream.queue.stream(), step, accumulator, operand)
+        let (queue, accumulator, operand) =
+            (&stream.queue, accumulator.on(stream), operand.on(stream));
+        let run = || self.0.kernels.quotient(queue.stream(), step, accumulator, operand);
+        self.0.traced(queue, || What::elements("quotient", accumulator.len), run)
     }
 
     fn msm<F: Coordinate>(
@@ -483,7 +537,9 @@ impl Backend for Cuda {
         msm: Msm<'_, Self, F>,
         scratch: &mut CudaBuffer<u64>,
     ) -> Result<CudaPending<Point<F>>> {
-        msm::msm(self, stream, msm, scratch)
+        let (queue, terms) = (&stream.queue, msm.base_range.len());
+        let run = || msm::msm(self, stream, msm, scratch);
+        self.0.traced(queue, || What::terms::<F>(terms), run)
     }
 
     fn msm_scratch<F: Coordinate>(&self, len: usize) -> u64 {

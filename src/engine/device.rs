@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, DeviceInfo};
+use crate::backend::{Backend, DeviceInfo, DeviceSpan};
 use crate::budget::{Budget, Cancel, Lease, Pin, Priority, Request, Resident};
 use crate::format::Progress;
 use crate::groth16::{Densities, DeviceKey, Sums, Task};
@@ -11,6 +11,7 @@ use crate::key::ProvingKey;
 use crate::plan::{self, Part, Plan, Shape};
 use crate::{Error, Result};
 
+use super::Usage;
 use super::worker::caught;
 
 /// How long the driver's count of what others use is believed.
@@ -38,6 +39,10 @@ pub(super) trait Device: Send + Sync {
     fn leased(&self) -> u64;
     /// Times that it was opened again after it was lost.
     fn reopened(&self) -> u64;
+    /// How much of it is used, as long as it is not lost.
+    fn usage(&self) -> Option<Usage>;
+    /// [`Backend::spans`].
+    fn spans(&self) -> Vec<DeviceSpan>;
     /// Asks the driver what others use, and plans with the rest from now on.
     fn measure(&self) -> Result<()>;
     /// Lets who waits for a key that is being loaded look whether they are cancelled.
@@ -65,14 +70,15 @@ impl<'a> Wait<'a> {
 /// A partition's place on a device.
 pub(super) trait Admitted {
     fn plan(&self) -> &Plan;
-    /// All that the device does. The place is given back at the end.
-    fn sums(self: Box<Self>, task: &Task<'_>, progress: &dyn Progress) -> Result<Sums>;
+    /// All that the device does, and the most bytes that this took. The place is given back at the end.
+    fn sums(self: Box<Self>, task: &Task<'_>, progress: &dyn Progress) -> Result<(Sums, u64)>;
 }
 
 /// A device behind a [`Backend`].
 pub(super) struct Executor<B: Backend> {
     open: Box<dyn Fn() -> Result<B> + Send + Sync>,
     info: DeviceInfo,
+    opening: Mutex<()>,
     state: Mutex<State<B>>,
     /// A key was loaded, or failed to.
     loaded: Condvar,
@@ -136,7 +142,13 @@ impl<B: Backend> Executor<B> {
             keys: Vec::new(),
             chosen: Vec::new(),
         };
-        let executor = Self { open, info, state: Mutex::new(state), loaded: Condvar::new() };
+        let executor = Self {
+            open,
+            info,
+            opening: Mutex::default(),
+            state: Mutex::new(state),
+            loaded: Condvar::new(),
+        };
         executor.measure()?;
         Ok(executor)
     }
@@ -147,11 +159,20 @@ impl<B: Backend> Executor<B> {
 
     /// The backend, opened again if it was lost.
     fn backend(&self) -> Result<Arc<B>> {
-        let mut state = self.lock();
-        if let Some(backend) = &state.backend {
-            return Ok(backend.clone());
+        let current = || self.lock().backend.clone();
+        if let Some(backend) = current() {
+            return Ok(backend);
         }
-        let backend = Arc::new((self.open)()?);
+        // One opens it; the others may still have to say that they lost the last one, and let go of it.
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(backend) = current() {
+            return Ok(backend);
+        }
+        let backend = Arc::new((self.open)().map_err(|error| Error::NoDevice {
+            backend: self.info.backend.into(),
+            reason: format!("{} was lost, and cannot be opened again: {error}", self.info.name),
+        })?);
+        let mut state = self.lock();
         state.backend = Some(backend.clone());
         state.reopened += 1;
         Ok(backend)
@@ -362,6 +383,23 @@ impl<B: Backend> Device for Executor<B> {
         self.lock().reopened
     }
 
+    fn usage(&self) -> Option<Usage> {
+        let backend = self.lock().backend.clone()?;
+        let budget = backend.budget();
+        Some(Usage {
+            name: self.info.name.clone(),
+            capacity: budget.capacity(),
+            leased: budget.leased(),
+            high_water: budget.high_water(),
+            device_wide_calls: backend.device_wide_calls(),
+        })
+    }
+
+    fn spans(&self) -> Vec<DeviceSpan> {
+        let backend = self.lock().backend.clone();
+        backend.map_or_else(Vec::new, |backend| backend.spans())
+    }
+
     fn measure(&self) -> Result<()> {
         let backend = self.backend()?;
         backend.budget().set_foreign(backend.foreign_bytes()?);
@@ -391,10 +429,11 @@ impl<B: Backend> Admitted for Place<'_, B> {
         &self.plan
     }
 
-    fn sums(self: Box<Self>, task: &Task<'_>, progress: &dyn Progress) -> Result<Sums> {
+    fn sums(self: Box<Self>, task: &Task<'_>, progress: &dyn Progress) -> Result<(Sums, u64)> {
         let resident = self.pinned.as_ref().map(|(_, key)| &**key);
         let sums = task.sums(&*self.backend, &self.plan, resident, &self.lease, progress);
-        sums.inspect_err(|error| self.executor.note(&self.backend, error))
+        let sums = sums.inspect_err(|error| self.executor.note(&self.backend, error))?;
+        Ok((sums, self.lease.high_water()))
     }
 }
 

@@ -102,6 +102,10 @@ pub struct Proved {
     pub tries: u32,
     /// The plan in one line.
     pub plan: String,
+    /// The plan's peak, which was leased.
+    pub planned_bytes: u64,
+    /// The most bytes of the lease that were in use at once.
+    pub used_bytes: u64,
     /// From admission to the verified proof.
     pub elapsed: Duration,
 }

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::backend::DeviceSpan;
 use crate::timeline::{Class, Span, Timeline};
 
 /// Records, if it is to.
@@ -17,9 +18,23 @@ impl Recorder {
         Self { start: Instant::now(), timeline }
     }
 
-    /// What was recorded so far.
-    pub(super) fn timeline(&self) -> Option<Timeline> {
-        self.lock().map(|timeline| timeline.clone())
+    /// What was recorded so far, and what the devices of these names recorded since.
+    pub(super) fn timeline(
+        &self,
+        devices: impl Iterator<Item = (String, Vec<DeviceSpan>)>,
+    ) -> Option<Timeline> {
+        let mut timeline = self.lock().map(|timeline| timeline.clone())?;
+        for (device, mut spans) in devices {
+            spans.retain(|span| span.start >= self.start);
+            spans.sort_by_key(|span| span.start);
+            for DeviceSpan { stream, label, detail, class, start, end } in spans {
+                let ns = |instant: Instant| instant.duration_since(self.start).as_nanos() as u64;
+                let lane = timeline.lane(&format!("{stream} of {device}"));
+                let (label, start_ns, end_ns) = (label.to_owned(), ns(start), ns(end));
+                timeline.span(Span { lane, label, detail, class, start_ns, end_ns });
+            }
+        }
+        Some(timeline)
     }
 
     fn lock(&self) -> Option<MutexGuard<'_, Timeline>> {

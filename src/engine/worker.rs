@@ -91,7 +91,8 @@ impl Shared {
         match error {
             // Claimed elsewhere, or something more urgent came: look again. A late job is ended by the watch, too.
             Error::Cancelled { .. } => self.lock().queue.give_up(device, aim.age, false),
-            Error::NeverFits { .. } => {
+            // Another device may do.
+            Error::NeverFits { .. } | Error::NoDevice { .. } => {
                 let mut state = self.lock();
                 state.queue.give_up(device, aim.age, true);
                 let nowhere = state.queue.misfits(aim.age) == self.devices.len();
@@ -147,18 +148,29 @@ impl Shared {
         let ready =
             unit.ready().ok_or_else(|| Error::Internal("a partition without assignment".into()))?;
         let task = Task::new(&job.key, &ready.assignment)?;
-        let (info, plan) = (device.info(), admitted.plan().summary());
+        let (info, plan) = (device.info(), admitted.plan());
+        let (plan, planned_bytes) = (plan.summary(), plan.peak());
         tracing::info!("{}, partition {}, on {}: {plan}", job.label, unit.index, info.name);
         let watch = Watch::new(job, &self.recorder, lane, device);
         let sums = caught(|| admitted.sums(&task, &watch));
         watch.end();
         self.recorder.leased(&info.name, device.leased());
-        let sums = sums?;
+        let (sums, used_bytes) = sums?;
         let _host = self.recorder.span(lane, Class::Host, "blinding, verification");
         let proof = caught(|| sums.prove(&task, &unit.blinding))?;
         let (backend, tries, elapsed) = (info.backend, unit.failures + 1, started.elapsed());
         let public_inputs = ready.assignment.values.first(job.key.inputs)[1..].to_vec();
-        Ok(Proved { proof, public_inputs, backend, device: info.name, tries, plan, elapsed })
+        Ok(Proved {
+            proof,
+            public_inputs,
+            backend,
+            device: info.name,
+            tries,
+            plan,
+            planned_bytes,
+            used_bytes,
+            elapsed,
+        })
     }
 
     /// Rules 6 and 7.

@@ -4,6 +4,8 @@
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(feature = "cuda")]
+pub mod cuda_loss;
 pub mod faulty;
 pub mod fixture;
 pub mod oracle;

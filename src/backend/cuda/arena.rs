@@ -1,13 +1,15 @@
 //! The device's memory, in one range of addresses: what is free, and what stands where.
 //!
 //! Physical memory comes in units, made when they are first needed and kept until the end. Blocks are cut from the
-//! free ranges, first fit, in multiples of 256 bytes. If no free range is long enough, new units are mapped behind one
+//! free ranges in multiples of 256 bytes, first fit from one end of the addresses or the other: one partition's blocks from
+//! one end, those of the next, which runs beside it, from the other, so that what is short-lived here does not lie between what
+//! is long-lived there. If no free range is long enough, new units are mapped behind one
 //! another or, once there are as many as there may be, whole units that are free are moved to new addresses.
 //!
 //! That is why fragmentation cannot refuse what a lease admitted, and why there is no other allocator: of the free
 //! bytes only those in units that are used in part are out of reach, at most [`SLACK_UNITS`] units' worth while there
 //! are no more than half as many blocks, and the arena has that much beyond the budget. Addresses cannot run
-//! out either: first fit never needs more than log2(units) times as many as are in use (Robson, "Bounds for some functions
+//! out either: first fit of mapped runs never needs more than log2(units) times as many as are in use (Robson, "Bounds for some functions
 //! concerning dynamic storage allocation"), and [`ADDRESSES`] times as many are reserved. In the steady state the same
 //! lengths come again, fit where they did before, and nothing is mapped.
 //!
@@ -76,6 +78,15 @@ pub(super) struct Block {
     pub len: u64,
 }
 
+/// Where blocks are looked for first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The lowest addresses.
+    Low,
+    /// The highest.
+    High,
+}
+
 /// See the module's text.
 pub(super) struct Arena<M: Memory> {
     memory: M,
@@ -100,13 +111,13 @@ impl<M: Memory> Arena<M> {
     ///
     /// # Errors
     /// [`Error::Refused`](crate::Error::Refused) if the driver has no more units, and the others do not do.
-    pub fn alloc(&mut self, label: &str, len: u64) -> Result<Block> {
+    pub fn alloc(&mut self, label: &str, len: u64, end: End) -> Result<Block> {
         let len = len.next_multiple_of(ALIGNMENT);
-        if let Some(start) = self.free.take_first(len) {
+        if let Some(start) = self.free.take(len, end) {
             return Ok(Block { start, len });
         }
         self.extend(label, len)?;
-        let start = self.free.take_first(len).expect("a range of this length was just mapped");
+        let start = self.free.take(len, end).expect("a range of this length was just mapped");
         Ok(Block { start, len })
     }
 
@@ -213,6 +224,25 @@ struct Ranges(BTreeMap<u64, u64>);
 impl Ranges {
     fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter().map(|(start, len)| (*start, *len))
+    }
+
+    /// Takes `len` numbers from one end.
+    fn take(&mut self, len: u64, end: End) -> Option<u64> {
+        match end {
+            End::Low => self.take_first(len),
+            End::High => self.take_last(len),
+        }
+    }
+
+    /// Takes the last `len` numbers of the last range that has so many.
+    fn take_last(&mut self, len: u64) -> Option<u64> {
+        let (&start, have) = self.0.iter_mut().rev().find(|(_, have)| **have >= len)?;
+        *have -= len;
+        let left = *have;
+        if left == 0 {
+            self.0.remove(&start);
+        }
+        Some(start + left)
     }
 
     /// Takes the first `len` numbers of the first range that has so many.
@@ -334,8 +364,9 @@ mod tests {
                 } else {
                     let left = BUDGET - used.iter().sum::<u64>();
                     let len = (seed % (1 << log) + 1).min(left);
+                    let end = if seed & 1 << 40 == 0 { End::Low } else { End::High };
                     if len > 0 && (live.len() as u64) < SLACK_UNITS / 2 {
-                        live.push(arena.alloc("a block", len).unwrap());
+                        live.push(arena.alloc("a block", len, end).unwrap());
                         used.push(len);
                     }
                 }
@@ -349,16 +380,17 @@ mod tests {
     fn units_move_when_no_range_is_long_enough() {
         let mut arena = arena(64 * UNIT, u64::MAX);
         let units = arena.shape.units;
-        let blocks: Vec<_> = (0..units).map(|_| arena.alloc("small", UNIT).unwrap()).collect();
+        let blocks: Vec<_> =
+            (0..units).map(|_| arena.alloc("small", UNIT, End::Low).unwrap()).collect();
         let (even, odd): (Vec<_>, Vec<_>) =
             blocks.into_iter().partition(|block| (block.start / UNIT).is_multiple_of(2));
         even.into_iter().for_each(|block| arena.free(block));
-        let large = arena.alloc("large", units / 2 * UNIT).unwrap();
+        let large = arena.alloc("large", units / 2 * UNIT, End::Low).unwrap();
         assert_eq!(arena.memory.made, units, "no more than there may be");
         let mut live = odd;
         live.push(large);
         check(&arena, &live);
-        let refused = arena.alloc("one more", UNIT).unwrap_err();
+        let refused = arena.alloc("one more", UNIT, End::Low).unwrap_err();
         assert!(matches!(refused, Error::Refused { .. }), "{refused}");
     }
 
@@ -368,20 +400,50 @@ mod tests {
         let mut maps = 0;
         for round in 0..5 {
             let lens = [100 * UNIT, 37 * UNIT + 300, 5, 200 * UNIT, 1];
-            let blocks = lens.map(|len| arena.alloc("a block", len).unwrap());
+            let blocks = lens.map(|len| arena.alloc("a block", len, End::Low).unwrap());
             blocks.into_iter().for_each(|block| arena.free(block));
             assert!(round == 0 || arena.memory.maps == maps, "mapped in round {round}");
             maps = arena.memory.maps;
         }
     }
 
+    /// Two parties in turns at random, each with a vector of 10 units, then a large one of 80, then another: when both have
+    /// started from their own ends a few times, nothing moves any more.
+    #[test]
+    fn parties_that_run_beside_each_other_map_nothing_in_the_end() {
+        let mut arena = arena(230 * UNIT, u64::MAX);
+        let mut random = 1u64;
+        let mut live: [Vec<Block>; 2] = Default::default();
+        let (mut step, mut maps) = ([0; 2], 0);
+        for turn in 0..4000 {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1);
+            let party = (random >> 40) as usize % 2;
+            let end = [End::Low, End::High][party];
+            let mut alloc = |units: u64| arena.alloc("a block", units * UNIT - 5, end).unwrap();
+            match step[party] % 5 {
+                0 | 1 | 3 => live[party].push(alloc(10)),
+                2 => live[party].push(alloc(80)),
+                _ => live[party].drain(..).for_each(|block| arena.free(block)),
+            }
+            if step[party] % 5 == 1 {
+                // Of two vectors one stays.
+                arena.free(live[party].swap_remove(0));
+            }
+            step[party] += 1;
+            if turn == 400 {
+                maps = arena.memory.maps;
+            }
+        }
+        assert_eq!(arena.memory.maps, maps);
+    }
+
     /// The driver has less than the budget: what it gave is kept, and the refusal is its own.
     #[test]
     fn a_refusal_leaves_the_rest_usable() {
         let mut arena = arena(100 * UNIT, 10);
-        let refused = arena.alloc("too much", 20 * UNIT).unwrap_err();
+        let refused = arena.alloc("too much", 20 * UNIT, End::Low).unwrap_err();
         assert!(matches!(refused, Error::Refused { .. }), "{refused}");
-        let block = arena.alloc("what there is", 10 * UNIT).unwrap();
+        let block = arena.alloc("what there is", 10 * UNIT, End::Low).unwrap();
         check(&arena, std::slice::from_ref(&block));
         arena.free(block);
         let (memory, units) = arena.into_units();

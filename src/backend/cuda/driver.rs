@@ -285,6 +285,17 @@ impl Driver {
         Ok(Event { driver: self.clone(), raw })
     }
 
+    /// A new event that has a time. It is not used again.
+    pub fn timed_event(self: &Arc<Self>) -> Result<TimedEvent> {
+        self.bind()?;
+        count(&self.counters.handles);
+        let mut raw = std::ptr::null_mut();
+        let flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC as c_uint;
+        // SAFETY: writes one handle, which the event's `drop` destroys.
+        check(unsafe { sys::cuEventCreate(&mut raw, flags) }, "making an event")?;
+        Ok(TimedEvent { driver: self.clone(), raw })
+    }
+
     /// Pinned host memory, zero.
     pub fn pinned(self: &Arc<Self>, len: usize) -> Result<Pinned> {
         self.bind()?;
@@ -512,6 +523,16 @@ impl Stream {
         Ok(event)
     }
 
+    /// Fails if the device is lost.
+    pub fn check(&self) -> Result<()> {
+        self.driver.bind()?;
+        // SAFETY: the handle is alive.
+        match unsafe { sys::cuStreamQuery(self.raw) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(()),
+            result => check(result, "asking a stream"),
+        }
+    }
+
     /// Work put in the stream from now on starts after `event`.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.driver.bind()?;
@@ -600,6 +621,53 @@ impl Drop for Event {
     fn drop(&mut self) {
         let mut events = self.driver.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.push(RawEvent(self.raw));
+    }
+}
+
+/// A point in a stream's work, with its time on the device's clock.
+pub(super) struct TimedEvent {
+    driver: Arc<Driver>,
+    raw: sys::CUevent,
+}
+
+// SAFETY: see `RawEvent`.
+unsafe impl Send for TimedEvent {}
+// SAFETY: see `RawEvent`; what takes `&self` is recording, waiting and reading the time, which are thread-safe.
+unsafe impl Sync for TimedEvent {}
+
+impl TimedEvent {
+    /// Makes it the end of all work that is in `stream` now.
+    pub fn record(&self, stream: &Stream) -> Result<()> {
+        self.driver.bind()?;
+        // SAFETY: both handles are alive and of one context.
+        check(unsafe { sys::cuEventRecord(self.raw, stream.raw) }, "recording an event")
+    }
+
+    /// Sleeps until it happens.
+    pub fn wait(&self) -> Result<()> {
+        self.driver.bind()?;
+        count(&self.driver.counters.event_waits);
+        // SAFETY: the handle is alive.
+        check(unsafe { sys::cuEventSynchronize(self.raw) }, "waiting for the device's work")
+    }
+
+    /// The time since `earlier`; `None` if one of them has not happened yet.
+    pub fn milliseconds_after(&self, earlier: &Self) -> Result<Option<f32>> {
+        self.driver.bind()?;
+        let mut milliseconds = 0.0;
+        // SAFETY: writes one float; both handles are alive.
+        match unsafe { sys::cuEventElapsedTime_v2(&mut milliseconds, earlier.raw, self.raw) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(None),
+            result => check(result, "reading a time").map(|()| Some(milliseconds)),
+        }
+    }
+}
+
+impl Drop for TimedEvent {
+    fn drop(&mut self) {
+        log_failure(self.driver.bind());
+        // SAFETY: nobody else has the handle.
+        log_failure(check(unsafe { sys::cuEventDestroy_v2(self.raw) }, "ending an event"));
     }
 }
 

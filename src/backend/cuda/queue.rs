@@ -14,6 +14,7 @@ use crate::{Error, Result};
 /// takes long holds up only what is behind it.
 pub(super) struct Queue {
     stream: Stream,
+    number: usize,
     ends: Mutex<Option<Sender<End>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -26,7 +27,8 @@ struct End {
 }
 
 impl Queue {
-    pub fn new(driver: &Arc<Driver>, store: &Arc<Store>) -> Result<Self> {
+    /// Number `number` of a card's.
+    pub fn new(driver: &Arc<Driver>, store: &Arc<Store>, number: usize) -> Result<Self> {
         let stream = driver.stream()?;
         let (sender, ends) = channel::<End>();
         let store = store.clone();
@@ -49,11 +51,20 @@ impl Queue {
             operation: "starting a thread".into(),
             reason: error.to_string(),
         })?;
-        Ok(Self { stream, ends: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
+        Ok(Self {
+            stream,
+            number,
+            ends: Mutex::new(Some(sender)),
+            thread: Mutex::new(Some(thread)),
+        })
     }
 
     pub fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    pub fn number(&self) -> usize {
+        self.number
     }
 
     /// Work put here from now on starts after all work in `other` until now.

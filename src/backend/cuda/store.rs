@@ -1,16 +1,23 @@
 //! Blocks with their leases: out of the arena, and back when the device is done.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::arena::{Arena, Block, Memory, Shape};
+use super::arena::{Arena, Block, End, Memory, Shape};
 use super::driver::{Driver, Stream, Unit};
 use crate::Result;
+use crate::budget::admission::Ticket;
 use crate::budget::{Lease, Reservation};
+
+/// Leases whose ends are remembered; more are not in use at once. Who was forgotten gets one anew.
+const LEASES: usize = 64;
 
 /// The arena of a card.
 pub(super) struct Store {
     /// `None` at the end alone.
     arena: Mutex<Option<Arena<Pages>>>,
+    /// The ends of the leases that came last.
+    ends: Mutex<VecDeque<(Ticket, End)>>,
     /// The address of the arena's first byte.
     base: u64,
     driver: Arc<Driver>,
@@ -27,7 +34,8 @@ impl Store {
             len,
             unit_bytes: shape.unit_bytes,
         };
-        Ok(Self { arena: Mutex::new(Some(Arena::new(pages, shape))), base, driver: driver.clone() })
+        let arena = Mutex::new(Some(Arena::new(pages, shape)));
+        Ok(Self { arena, ends: Mutex::default(), base, driver: driver.clone() })
     }
 
     /// A block of `len` bytes, all zero, charged to `lease`; no block for no bytes.
@@ -43,9 +51,29 @@ impl Store {
         let reservation = lease.reserve(label, len)?;
         let block = match len {
             0 => None,
-            _ => self.arena().as_mut().map(|arena| arena.alloc(label, len)).transpose()?,
+            _ => {
+                let end = self.end(lease.ticket());
+                self.arena().as_mut().map(|arena| arena.alloc(label, len, end)).transpose()?
+            }
         };
         Ok((block, reservation))
+    }
+
+    /// The end at which a lease's blocks are looked for: leases take turns as they come.
+    fn end(&self, ticket: Ticket) -> End {
+        let mut known = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, end)) = known.iter().find(|(of, _)| *of == ticket) {
+            return *end;
+        }
+        let end = match known.back() {
+            Some((_, End::Low)) => End::High,
+            _ => End::Low,
+        };
+        known.push_back((ticket, end));
+        if known.len() > LEASES {
+            known.pop_front();
+        }
+        end
     }
 
     /// The device address of a block.
