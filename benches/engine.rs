@@ -73,7 +73,7 @@ fn devices(backend: &str, vram: Option<u64>) -> forebay::Result<Devices> {
         #[cfg(feature = "cuda")]
         "cuda" => {
             use forebay::backend::cuda::{Cuda, Options};
-            devices.add(move || Cuda::open(0, Options { vram }))?;
+            devices.add(move || Cuda::open(0, Options { vram, record: true }))?;
         }
         "cpu" => {
             devices.add(move || Ok(Cpu::with_capacity(vram.unwrap_or_else(Cpu::host_bytes))))?

@@ -39,6 +39,8 @@ pub enum Command {
     Prove(Prove),
     /// Make many proofs: jobs of a JSON file, on devices that stay loaded.
     Batch(Batch),
+    /// Measure whole proofs with the counts and values of a real circuit.
+    Bench(Bench),
     /// Say how proofs of a key would run in a given memory, and why so.
     Plan(Plan),
     /// Check a proof (snarkjs' argument order), more strictly than snarkjs.
@@ -101,11 +103,11 @@ pub struct DeviceOptions {
 }
 
 impl DeviceOptions {
-    /// Opens the devices; says why `auto` is not a faster backend.
+    /// Opens the devices, to record what they do if told so; says why `auto` is not a faster backend.
     ///
     /// # Errors
     /// If the backend asked for has none.
-    pub fn open(&self, terminal: &Terminal) -> Result<Devices> {
+    pub fn open(&self, terminal: &Terminal, record: bool) -> Result<Devices> {
         if self.device.is_some()
             && matches!(self.backend, BackendChoice::Cpu | BackendChoice::Virtual)
         {
@@ -115,10 +117,10 @@ impl DeviceOptions {
         match self.backend {
             BackendChoice::Cpu => self.add_cpu(&mut devices)?,
             #[cfg(feature = "cuda")]
-            BackendChoice::Cuda => self.add_cards(&mut devices)?,
+            BackendChoice::Cuda => self.add_cards(&mut devices, record)?,
             #[cfg(feature = "cuda")]
             BackendChoice::Auto => {
-                if let Err(error) = self.add_cards(&mut devices) {
+                if let Err(error) = self.add_cards(&mut devices, record) {
                     terminal.say(format!("{error}; computing on the CPU"));
                     self.add_cpu(&mut devices)?;
                 }
@@ -144,8 +146,8 @@ impl DeviceOptions {
     }
 
     #[cfg(feature = "cuda")]
-    fn add_cards(&self, devices: &mut Devices) -> Result<()> {
-        let options = cuda::Options { vram: self.vram };
+    fn add_cards(&self, devices: &mut Devices, record: bool) -> Result<()> {
+        let options = cuda::Options { vram: self.vram, record };
         let indices = match self.device {
             Some(index) => vec![index],
             None => (0..cuda::devices()?.len()).collect(),
@@ -196,6 +198,25 @@ pub struct Batch {
     #[arg(long)]
     pub skip_key_checks: bool,
     /// Print JSON: what became of each job.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `forebay bench`.
+#[derive(Args)]
+pub struct Bench {
+    /// A circuit: porep-32gib, snap-32gib, window-post-32gib, winning-post-32gib, dense-K, bits-K. Its key is synthetic: it
+    /// takes some 350 bytes a row of host memory.
+    pub shape: String,
+    /// Scale the circuit to a domain of 2^K.
+    #[arg(long, value_name = "K")]
+    pub log_n: Option<u32>,
+    /// Partitions to prove, after a few that warm up.
+    #[arg(long, default_value_t = 10)]
+    pub partitions: u32,
+    #[command(flatten)]
+    pub engine: EngineOptions,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }

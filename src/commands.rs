@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 pub mod batch;
+pub mod bench;
 pub mod devices;
 pub mod doctor;
 pub mod export_vk;

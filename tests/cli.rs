@@ -372,3 +372,21 @@ fn plan_prints_the_ladder_the_choice_and_why() {
     let (_, err) = place.expect(2, "plan nothing-of-this-name");
     contains(&err, &["porep-32gib", "dense-K"]);
 }
+
+#[test]
+fn bench_proves_partitions_of_a_named_shape() {
+    let place = Place::new();
+    let shape = "bench porep-32gib --log-n 10 --partitions 3";
+    let (out, _) = place.expect(0, &format!("{shape} --backend cpu --svg run.svg"));
+    contains(&out, &["3 partitions in", "all verified", "  plan: ", "in use", "device-wide calls"]);
+    assert!(String::from_utf8_lossy(&read(&place.path("run.svg"))).starts_with("<svg"));
+    let (out, _) = place.expect(0, &format!("{shape} --backend virtual --vram 1MiB --json"));
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let device = &report["devices"][0];
+    assert_eq!(device["partitions"], 3);
+    assert_eq!(device["used_bytes"], device["planned_bytes"]);
+    assert!(device["high_water_bytes"].as_u64() <= device["capacity_bytes"].as_u64());
+    let (_, err) = place.expect(2, "bench dense-10 --log-n 3 --backend cpu");
+    contains(&err, &["from 2^4"]);
+    place.expect(2, "bench dense-10 --partitions 0 --backend cpu");
+}

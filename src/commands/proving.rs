@@ -21,13 +21,21 @@ pub fn check_of(skip: bool) -> Check {
 
 /// An engine on the devices that were asked for.
 pub fn start(options: &EngineOptions, terminal: &Terminal) -> Result<Engine> {
+    start_with(options, terminal, timeline_paths(options).next().is_some())
+}
+
+/// The same, recording whether or not the timeline is to go anywhere.
+pub fn start_recording(options: &EngineOptions, terminal: &Terminal) -> Result<Engine> {
+    start_with(options, terminal, true)
+}
+
+fn start_with(options: &EngineOptions, terminal: &Terminal, record: bool) -> Result<Engine> {
     let on_failure = match options.on_failure {
         FailureChoice::Error => OnFailure::Error,
         FailureChoice::Cpu => OnFailure::Cpu,
     };
-    let record = timeline_paths(options).next().is_some();
     Engine::new(
-        options.devices.open(terminal)?,
+        options.devices.open(terminal, record)?,
         Options { on_failure, record, ..Options::default() },
     )
 }
