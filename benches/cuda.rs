@@ -1,22 +1,68 @@
-//! The operations on a card, data resident, as a table: `cargo bench --bench cuda`. The numbers in backends.md are from here.
+//! The operations on a card, data resident, as tables: `cargo bench --bench cuda`, or `-- multiples` and the like for one of them.
+//! The numbers in backends.md are from here.
 
 use std::time::{Duration, Instant};
 
 use forebay::Result;
 use forebay::backend::cuda::{Cuda, Options};
-use forebay::backend::{Backend, Quotient, Transform};
-use forebay::field::{Field, Fr};
+use forebay::backend::{Backend, Multiples, Quotient, Transform};
+use forebay::curve::{Affine, Coordinate, FixedBase};
+use forebay::field::{Field, Fp, Fp2, Fr};
 
 fn main() -> Result<()> {
     let started = Instant::now();
     let card = Cuda::open(0, Options::default())?;
     println!("{}; opened in {:.2?}", card.info().name, started.elapsed());
-    copies(&card)?;
-    println!("| n | interpolate | evaluate | interpolate odd | evaluate odd | product, ms |");
-    println!("| --- | --- | --- | --- | --- | --- |");
-    for log_n in (16..=27).filter(|log_n| 64 << log_n < card.budget().capacity() as u128) {
-        transforms(&card, log_n)?;
+    let asked: Vec<_> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let wanted = |table: &str| asked.is_empty() || asked.iter().any(|word| word == table);
+    if wanted("copies") {
+        copies(&card)?;
     }
+    if wanted("transforms") {
+        println!("| n | interpolate | evaluate | interpolate odd | evaluate odd | product, ms |");
+        println!("| --- | --- | --- | --- | --- | --- |");
+        for log_n in (16..=27).filter(|log_n| 64 << log_n < card.budget().capacity() as u128) {
+            transforms(&card, log_n)?;
+        }
+    }
+    if wanted("multiples") {
+        println!("| multiples | {} bits, ms |", WINDOWS.map(|bits| bits.to_string()).join(" | "));
+        println!("| --- |{}", " --- |".repeat(WINDOWS.len()));
+        for log_n in [14, 17, 20, 22] {
+            multiples::<Fp>(&card, log_n)?;
+            multiples::<Fp2>(&card, log_n)?;
+        }
+    }
+    Ok(())
+}
+
+/// Windows of the tables that multiples are made from.
+const WINDOWS: [u32; 5] = [8, 10, 12, 14, 16];
+
+fn multiples<F: Coordinate>(card: &Cuda, log_n: u32) -> Result<()> {
+    let n = 1usize << log_n;
+    let mut row = vec![format!("2^{log_n}, {}", F::GROUP)];
+    for window_bits in WINDOWS {
+        let base = FixedBase::with_window(&F::generator(), window_bits);
+        let point = size_of::<Affine<F>>();
+        let bytes = n * (Fr::BYTES + point) + base.table.len() * point;
+        let lease = card.budget().lease("multiples", bytes as u64)?;
+        let stream = card.stream()?;
+        let table = card.adopt(&stream, &lease, "table", base.table)?;
+        let mut on_device = card.alloc::<Fr>(&lease, "scalars", n)?;
+        card.upload(&stream, &scalars(n), &mut on_device, 0)?;
+        let mut out = card.alloc::<Affine<F>>(&lease, "points", n)?;
+        let mut run = || {
+            let started = Instant::now();
+            let multiples =
+                Multiples { table: &table, window_bits, scalars: &on_device, range: 0..n };
+            card.multiples::<F>(&stream, multiples, &mut out)?;
+            card.download(&stream, &out, 0, &mut [F::generator()])?;
+            Ok(started.elapsed())
+        };
+        row.push(format!("{:.3}", median(&mut run)?.as_secs_f64() * 1e3));
+    }
+    println!("| {} |", row.join(" | "));
     Ok(())
 }
 

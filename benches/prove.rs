@@ -42,8 +42,15 @@ fn parent(log_n: u32) {
     let mut zkey =
         std::io::BufWriter::new(std::fs::File::create(file("key.zkey")).expect("a file"));
     let r1cs = R1cs::read(&bytes[..]).expect("our own file");
-    write_zkey(&r1cs, &Secrets::random().expect("secrets"), Default::default(), &Silent, &mut zkey)
-        .expect("setup");
+    write_zkey(
+        &Cpu::open(),
+        &r1cs,
+        &Secrets::random().expect("secrets"),
+        Default::default(),
+        &Silent,
+        &mut zkey,
+    )
+    .expect("setup");
     zkey.flush().expect("the key");
     std::fs::write(file("witness.wtns"), circuit.wtns()).expect("the witness");
     let size = std::fs::metadata(file("key.zkey")).expect("the key").len();

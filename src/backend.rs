@@ -1,7 +1,7 @@
 //! The seam: what the prover asks of a device.
 //!
 //! A [`Backend`] has typed buffers and whole operations on explicit streams: `matvec`, `ntt`, `quotient`,
-//! `msm`, and `expand`, which unpacks what was staged in compact form. Scratch is asked for first, by pure queries, and handed in: an operation
+//! `msm`; `expand`, which unpacks what was staged in compact form; and `multiples`, which makes a key's points. Scratch is asked for first, by pure queries, and handed in: an operation
 //! allocates nothing. Each promise is an **Invariant:** line of `backends.md`, and
 //! `tests/backend.rs` holds every backend to them.
 //!
@@ -158,6 +158,15 @@ pub trait Backend: Send + Sync + 'static {
     /// Bytes of scratch for [`Backend::msm`] over `len` scalars. Pure: allocates nothing, and never
     /// falls when `len` grows.
     fn msm_scratch<F: Coordinate>(&self, len: usize) -> u64;
+
+    /// Many multiples of one point: `out[i] = scalars[range.start + i] P`, affine, for every i below `range.len()`; see
+    /// [`Multiples`].
+    fn multiples<F: Coordinate>(
+        &self,
+        stream: &Self::Stream,
+        multiples: Multiples<'_, Self, F>,
+        out: &mut Self::Buffer<Affine<F>>,
+    ) -> Result<()>;
 }
 
 /// Device memory holding `len` elements. Dropping it returns its bytes to the lease when the device
@@ -388,6 +397,18 @@ pub struct Msm<'a, B: Backend + ?Sized, F: Coordinate> {
     pub range: Range<usize>,
     /// Which scalars of the range have a base; `None` if all have.
     pub density: Option<&'a B::Buffer<u64>>,
+}
+
+/// Multiples of a point P: the table of its [`FixedBase`](crate::curve::FixedBase), and by what it is multiplied.
+pub struct Multiples<'a, B: Backend + ?Sized, F: Coordinate> {
+    /// Multiples of P, affine, window by window.
+    pub table: &'a B::Buffer<Affine<F>>,
+    /// The bits of a window of the table.
+    pub window_bits: u32,
+    /// The scalars, Montgomery.
+    pub scalars: &'a B::Buffer<Fr>,
+    /// The part of `scalars` that is meant. Results go to the first places of the output; the others stay as they are.
+    pub range: Range<usize>,
 }
 
 /// `index` with its lowest `log_n` bits reversed: the place of coefficient `index`.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay::backend::Backend;
 use forebay::backend::cpu::Cpu;
 #[cfg(feature = "cuda")]
 use forebay::backend::cuda::{self, Cuda};
@@ -108,11 +109,7 @@ impl DeviceOptions {
     /// # Errors
     /// If the backend asked for has none.
     pub fn open(&self, terminal: &Terminal, record: bool) -> Result<Devices> {
-        if self.device.is_some()
-            && matches!(self.backend, BackendChoice::Cpu | BackendChoice::Virtual)
-        {
-            return Err(Error::Usage("--device is for cards".into()));
-        }
+        self.expect_cards_if_numbered()?;
         let mut devices = Devices::new();
         match self.backend {
             BackendChoice::Cpu => self.add_cpu(&mut devices)?,
@@ -131,13 +128,61 @@ impl DeviceOptions {
                 self.add_cpu(&mut devices)?;
             }
             BackendChoice::Virtual => {
-                let mut model = CardModel::midrange();
-                model.memory_bytes = self.vram.unwrap_or(model.memory_bytes);
-                let card = VirtualCard::open(model);
+                let card = self.virtual_card();
                 devices.add(move || Ok(card.clone()))?;
             }
         }
         Ok(devices)
+    }
+
+    /// Does `work` on one device, the first if there are more; says why `auto` is not a faster backend.
+    ///
+    /// # Errors
+    /// If the backend asked for has no device, and the work's own.
+    pub fn run(&self, work: impl Work, terminal: &Terminal) -> Result<()> {
+        self.expect_cards_if_numbered()?;
+        match self.backend {
+            BackendChoice::Cpu => work.on(&self.cpu()),
+            #[cfg(feature = "cuda")]
+            BackendChoice::Cuda => work.on(&self.card()?),
+            #[cfg(feature = "cuda")]
+            BackendChoice::Auto => match self.card() {
+                Ok(card) => work.on(&card),
+                Err(error) => {
+                    terminal.say(format!("{error}; computing on the CPU"));
+                    work.on(&self.cpu())
+                }
+            },
+            #[cfg(not(feature = "cuda"))]
+            BackendChoice::Auto => {
+                terminal.say("cuda is not part of this build; computing on the CPU");
+                work.on(&self.cpu())
+            }
+            BackendChoice::Virtual => work.on(&self.virtual_card()),
+        }
+    }
+
+    fn expect_cards_if_numbered(&self) -> Result<()> {
+        let others = matches!(self.backend, BackendChoice::Cpu | BackendChoice::Virtual);
+        if self.device.is_some() && others {
+            return Err(Error::Usage("--device is for cards".into()));
+        }
+        Ok(())
+    }
+
+    fn cpu(&self) -> Cpu {
+        Cpu::with_capacity(self.vram.unwrap_or_else(Cpu::host_bytes))
+    }
+
+    fn virtual_card(&self) -> VirtualCard {
+        let mut model = CardModel::midrange();
+        model.memory_bytes = self.vram.unwrap_or(model.memory_bytes);
+        VirtualCard::open(model)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn card(&self) -> Result<Cuda> {
+        Cuda::open(self.device.unwrap_or(0), cuda::Options { vram: self.vram, record: false })
     }
 
     fn add_cpu(&self, devices: &mut Devices) -> Result<()> {
@@ -157,6 +202,12 @@ impl DeviceOptions {
         }
         Ok(())
     }
+}
+
+/// What is done on one device, of whatever backend.
+pub trait Work {
+    /// Does it.
+    fn on<B: Backend>(self, backend: &B) -> Result<()>;
 }
 
 /// How an engine runs and what it leaves behind.
@@ -278,11 +329,14 @@ pub struct Verify {
 
 /// `forebay setup`.
 #[derive(Args)]
+#[command(mut_arg("backend", |backend| backend.default_value("cpu")))]
 pub struct Setup {
     /// The constraint system, an .r1cs of circom.
     pub r1cs: PathBuf,
     /// Where to write the key.
     pub key: PathBuf,
+    #[command(flatten)]
+    pub devices: DeviceOptions,
     /// Yes, this key is for development only: whoever made it can forge proofs.
     #[arg(long)]
     pub insecure: bool,

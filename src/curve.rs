@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod buckets;
+pub(crate) mod fixed_base;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
 pub(crate) mod subgroup;
@@ -10,6 +11,8 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::blst;
 use crate::field::{Field, Fp, Fp2, Fr};
+
+pub use self::fixed_base::FixedBase;
 
 /// An affine point (x, y) in Montgomery coordinates; (0, 0), all bytes zero, is infinity. This is
 /// the layout of snarkjs' keys (G1 = x y, G2 = x.c0 x.c1 y.c0 y.c1), of blst, and of device buffers.

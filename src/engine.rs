@@ -22,7 +22,7 @@
 //!    computed stop at the next stage, and their memory returns as always. No other job notices.
 //! 9. **The order** is by priority, then by age. A partition that eight younger ones overtook comes first.
 //! 10. A device that is lost is opened again when the next partition wants it; what was resident on it is loaded again. One
-//!    that cannot be opened again is like one that a partition does not fit on: the others go on.
+//!     that cannot be opened again is like one that a partition does not fit on: the others go on.
 
 mod device;
 mod job;

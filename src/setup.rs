@@ -4,16 +4,20 @@
 //! to 9 are a pure function of constraints and secrets, and equal byte for byte what snarkjs makes from
 //! a ceremony with the same secrets.
 
+mod points;
+
 use std::io::Write;
+use std::time::Instant;
 
 use rayon::prelude::*;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::curve::batch::FixedBase;
-use crate::curve::{Affine, Coordinate};
-use crate::field::{Field, Fp, Fp2, Fr, batch_inverse};
+use self::points::Made;
+use crate::backend::Backend;
+use crate::curve::{G1Affine, G2Affine};
+use crate::field::{Field, Fp, Fr, batch_inverse};
 use crate::format::points::fr_to_double_montgomery;
-use crate::format::r1cs::{R1cs, Term};
+use crate::format::r1cs::{Block, R1cs, Term};
 use crate::format::{Progress, Source};
 use crate::{Error, Result};
 
@@ -87,14 +91,22 @@ pub struct Options {
     pub ptau_power: Option<u32>,
 }
 
-/// Points made and written at a time.
-const BLOCK: usize = 1 << 16;
+const G1_BYTES: usize = size_of::<G1Affine>();
+const G2_BYTES: usize = size_of::<G2Affine>();
 
-/// Writes the `.zkey` of `r1cs` for `secrets` to `out`.
+/// Powers and inverses that one thread computes together.
+const CHUNK: usize = 1 << 16;
+
+/// Blocks of the constraint system that are read at once, by all threads: below 100 MiB of terms.
+const BLOCKS_AT_ONCE: usize = 64;
+
+/// Writes the `.zkey` of `r1cs` for `secrets` to `out`; `backend` makes the points, while others are written.
 ///
 /// # Errors
-/// If the system has more than 2^31 - 1 rows, tau hits the domain, or a file fails.
-pub fn write_zkey<S: Source + ?Sized>(
+/// If the system has more than 2^31 - 1 rows, tau hits the domain, a file or the device fails, or the device has no
+/// memory for a few points.
+pub fn write_zkey<B: Backend, S: Source + ?Sized>(
+    backend: &B,
     r1cs: &R1cs<'_, S>,
     secrets: &Secrets,
     options: Options,
@@ -109,30 +121,23 @@ pub fn write_zkey<S: Source + ?Sized>(
     let n = 1usize << log_n;
     progress.begin("computing the key", (4 * variables + n) as u64);
 
-    let lagrange = lagrange_at(secrets.tau, log_n)?;
-    let mut columns = Columns::new(variables);
-    let mut coefficients: u32 = 0;
-    let mut count = |terms: &[Term]| -> Result<()> {
-        let sum = u32::try_from(terms.len()).ok().and_then(|len| coefficients.checked_add(len));
-        coefficients = sum.ok_or_else(|| {
-            Error::invalid("the constraint system", "2^32 coefficients or more", "fewer")
-        })?;
-        Ok(())
-    };
-    r1cs.for_each(|row, [a, b, c]| {
-        count(a)?;
-        count(b)?;
-        columns.add(lagrange[row], a, b, c);
-        Ok(())
+    let started = Instant::now();
+    let blocks = r1cs.blocks()?;
+    tracing::info!("constraints counted in {:.1?}", started.elapsed());
+    let in_rows: u64 = blocks.iter().map(|block| block.terms[0] + block.terms[1]).sum();
+    let coefficients = u32::try_from(in_rows + inputs as u64).map_err(|_| {
+        Error::invalid("the constraint system", "2^32 coefficients or more", "fewer")
     })?;
     let first_extra = header.constraints as usize;
-    for s in 0..inputs {
-        let one = Term { wire: s as u32, coefficient: Fr::ONE };
-        count(&[one])?;
-        columns.add(lagrange[first_extra + s], &[one], &[], &[]);
+    let lagrange = lagrange_at(secrets.tau, log_n)?;
+    let mut columns = Columns::new(variables);
+    for blocks in blocks.chunks(BLOCKS_AT_ONCE) {
+        let weighted = blocks.par_iter().map(|block| weigh(r1cs, block, &lagrange));
+        columns.add(&weighted.collect::<Result<Vec<_>>>()?);
     }
+    let Columns { mut a, b, mut c } = columns;
+    a.iter_mut().zip(&lagrange[first_extra..first_extra + inputs]).for_each(|(a, l)| *a += *l);
     drop(lagrange);
-    let Columns { a, b, mut c } = columns;
     // beta A + alpha B + C, over gamma = 1 for the inputs and over delta for the rest
     let inverse_delta = secrets.delta.inverse();
     c.par_iter_mut().zip(&a[..]).zip(&b[..]).enumerate().for_each(|(i, ((c, a), b))| {
@@ -142,54 +147,92 @@ pub fn write_zkey<S: Source + ?Sized>(
         }
     });
     let h = h_scalars(secrets, log_n, options)?;
+    tracing::info!("scalars computed in {:.1?}", started.elapsed());
 
-    let g1 = FixedBase::new(&Fp::generator(), 3 * variables + n);
-    let g2 = FixedBase::new(&Fp2::generator(), variables);
-    let mut out = Writer { out, progress };
-    out.bytes(b"zkey")?;
-    out.bytes(&1u32.to_le_bytes())?;
-    out.bytes(&10u32.to_le_bytes())?;
-    out.section(1, 4)?;
-    out.bytes(&1u32.to_le_bytes())?;
+    std::thread::scope(|scope| {
+        let (sender, made) = points::queue();
+        scope.spawn(|| {
+            // In the order of the file.
+            points::make(backend, [3 * variables + n, variables], sender, |maker| {
+                maker.g1(&[secrets.alpha, secrets.beta, secrets.delta])?;
+                maker.g2(&[secrets.beta, Fr::ONE, secrets.delta])?;
+                maker.g1(&c[..inputs])?;
+                maker.g1(&a)?;
+                maker.g1(&b)?;
+                maker.g2(&b)?;
+                maker.g1(&c[inputs..])?;
+                maker.g1(&h)
+            });
+        });
+        let mut out = Writer { out, made, progress };
+        out.bytes(b"zkey")?;
+        out.bytes(&1u32.to_le_bytes())?;
+        out.bytes(&10u32.to_le_bytes())?;
+        out.section(1, 4)?;
+        out.bytes(&1u32.to_le_bytes())?;
 
-    out.section(2, crate::format::zkey::HEADER_BYTES)?;
-    out.bytes(&48u32.to_le_bytes())?;
-    out.bytes(bytemuck::cast_slice(&Fp::MODULUS))?;
-    out.bytes(&32u32.to_le_bytes())?;
-    out.bytes(bytemuck::cast_slice(&Fr::MODULUS))?;
-    for count in [header.wires, header.public(), n as u32] {
-        out.bytes(&count.to_le_bytes())?;
-    }
-    let in_g1 = g1.multiply(&[secrets.alpha, secrets.beta, secrets.delta]);
-    let in_g2 = g2.multiply(&[secrets.beta, Fr::ONE, secrets.delta]);
-    out.bytes(bytemuck::cast_slice(&in_g1[..2]))?;
-    out.bytes(bytemuck::cast_slice(&in_g2[..2]))?;
-    out.bytes(bytemuck::cast_slice(&in_g1[2..]))?;
-    out.bytes(bytemuck::cast_slice(&in_g2[2..]))?;
+        out.section(2, crate::format::zkey::HEADER_BYTES)?;
+        out.bytes(&48u32.to_le_bytes())?;
+        out.bytes(bytemuck::cast_slice(&Fp::MODULUS))?;
+        out.bytes(&32u32.to_le_bytes())?;
+        out.bytes(bytemuck::cast_slice(&Fr::MODULUS))?;
+        for count in [header.wires, header.public(), n as u32] {
+            out.bytes(&count.to_le_bytes())?;
+        }
+        let in_g1 = out.made.next()?;
+        let in_g2 = out.made.next()?;
+        out.bytes(&in_g1.bytes()[..2 * G1_BYTES])?;
+        out.bytes(&in_g2.bytes()[..2 * G2_BYTES])?;
+        out.bytes(&in_g1.bytes()[2 * G1_BYTES..])?;
+        out.bytes(&in_g2.bytes()[2 * G2_BYTES..])?;
 
-    out.points(3, &g1, &c[..inputs])?;
-    out.section(4, 4 + 44 * u64::from(coefficients))?;
-    out.bytes(&coefficients.to_le_bytes())?;
-    r1cs.for_each(|row, [a, b, _]| {
-        out.coefficients(0, row as u32, a)?;
-        out.coefficients(1, row as u32, b)
-    })?;
-    for s in 0..inputs {
-        let one = Term { wire: s as u32, coefficient: Fr::ONE };
-        out.coefficients(0, (first_extra + s) as u32, &[one])?;
-    }
-    out.points(5, &g1, &a)?;
-    out.points(6, &g1, &b)?;
-    out.points(7, &g2, &b)?;
-    out.points(8, &g1, &c[inputs..])?;
-    out.points(9, &g1, &h)?;
-    // No circuit hash and no contribution: that is how `inspect` and others see that no ceremony was held.
-    out.section(10, 68)?;
-    out.bytes(&[0; 68])
+        out.points(3, G1_BYTES, inputs)?;
+        out.section(4, 4 + 44 * u64::from(coefficients))?;
+        out.bytes(&coefficients.to_le_bytes())?;
+        for blocks in blocks.chunks(BLOCKS_AT_ONCE) {
+            let encoded = blocks.par_iter().map(|block| encode(r1cs, block));
+            for bytes in encoded.collect::<Result<Vec<_>>>()? {
+                out.bytes(&bytes)?;
+            }
+        }
+        for s in 0..inputs {
+            let one = Term { wire: s as u32, coefficient: Fr::ONE };
+            out.bytes(&coefficient(0, first_extra + s, &one))?;
+        }
+        tracing::info!("coefficients written in {:.1?}", started.elapsed());
+        out.points(5, G1_BYTES, variables)?;
+        out.points(6, G1_BYTES, variables)?;
+        out.points(7, G2_BYTES, variables)?;
+        out.points(8, G1_BYTES, variables - inputs)?;
+        out.points(9, G1_BYTES, n)?;
+        // No circuit hash and no contribution: that is how `inspect` and others see that no ceremony was held.
+        out.section(10, 68)?;
+        tracing::info!("points written in {:.1?}", started.elapsed());
+        out.bytes(&[0; 68])
+    })
 }
 
 /// Numbers from which the secrets could be computed, wiped as they are.
 type Derived = Zeroizing<Vec<Fr>>;
+
+/// Terms of A, B and C, each times its row's Lagrange polynomial at tau; wiped.
+type Weighted = [Zeroizing<Vec<Term>>; 3];
+
+fn weigh<S: Source + ?Sized>(
+    r1cs: &R1cs<'_, S>,
+    block: &Block,
+    lagrange: &[Fr],
+) -> Result<Weighted> {
+    let mut weighted = block.terms.map(|len| Zeroizing::new(Vec::with_capacity(len as usize)));
+    r1cs.for_each_of(block, |row, sides| {
+        for (weighted, terms) in weighted.iter_mut().zip(sides) {
+            let times = |term: &Term| term.coefficient * lagrange[row];
+            weighted.extend(terms.iter().map(|term| Term { coefficient: times(term), ..*term }));
+        }
+        Ok(())
+    })?;
+    Ok(weighted)
+}
 
 /// The polynomials of the variables at tau.
 struct Columns {
@@ -204,13 +247,36 @@ impl Columns {
         Self { a: zero(), b: zero(), c: zero() }
     }
 
-    fn add(&mut self, lagrange: Fr, a: &[Term], b: &[Term], c: &[Term]) {
-        for (column, terms) in [(&mut self.a, a), (&mut self.b, b), (&mut self.c, c)] {
-            for term in terms {
-                column[term.wire as usize] += term.coefficient * lagrange;
+    fn add(&mut self, blocks: &[Weighted]) {
+        let columns = [&mut self.a, &mut self.b, &mut self.c];
+        columns.into_par_iter().enumerate().for_each(|(side, column)| {
+            for term in blocks.iter().flat_map(|block| block[side].iter()) {
+                column[term.wire as usize] += term.coefficient;
             }
-        }
+        });
     }
+}
+
+/// Section 4's part of a block.
+fn encode<S: Source + ?Sized>(r1cs: &R1cs<'_, S>, block: &Block) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(44 * (block.terms[0] + block.terms[1]) as usize);
+    r1cs.for_each_of(block, |row, [a, b, _]| {
+        for (matrix, terms) in [(0, a), (1, b)] {
+            terms.iter().for_each(|term| bytes.extend(coefficient(matrix, row, term)));
+        }
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
+/// One entry of section 4; matrix 0 is A, 1 is B.
+fn coefficient(matrix: u32, row: usize, term: &Term) -> [u8; 44] {
+    let mut bytes = [0; 44];
+    for (chunk, word) in bytes.chunks_mut(4).zip([matrix, row as u32, term.wire]) {
+        chunk.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes[12..].copy_from_slice(&fr_to_double_montgomery(&term.coefficient));
+    bytes
 }
 
 /// snarkjs' primitive 2^log_n-th root of unity.
@@ -237,8 +303,8 @@ fn lagrange(tau: Fr, log_order: u32, first: Fr, step: Fr, count: usize) -> Resul
     }
     let scale = vanishing * order.inverse();
     let mut out = Zeroizing::new(vec![Fr::ZERO; count]);
-    out.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
-        let start = first * step.pow((block * BLOCK) as u64);
+    out.par_chunks_mut(CHUNK).enumerate().for_each(|(block, out)| {
+        let start = first * step.pow((block * CHUNK) as u64);
         let roots: Vec<Fr> =
             std::iter::successors(Some(start), |x| Some(*x * step)).take(out.len()).collect();
         out.iter_mut().zip(&roots).for_each(|(out, x)| *out = tau - *x);
@@ -268,16 +334,19 @@ fn h_scalars(secrets: &Secrets, log_n: u32, options: Options) -> Result<Derived>
         }
         _ => Fr::ZERO,
     };
-    let mut root = v;
-    for h in h.iter_mut() {
-        *h = (*h - missing * root) * inverse_delta;
-        root *= step;
-    }
+    h.par_chunks_mut(CHUNK).enumerate().for_each(|(block, h)| {
+        let mut root = v * step.pow((block * CHUNK) as u64);
+        for h in h {
+            *h = (*h - missing * root) * inverse_delta;
+            root *= step;
+        }
+    });
     Ok(h)
 }
 
 struct Writer<'a, W> {
     out: &'a mut W,
+    made: Made,
     progress: &'a dyn Progress,
 }
 
@@ -291,27 +360,16 @@ impl<W: Write> Writer<'_, W> {
         self.bytes(&bytes.to_le_bytes())
     }
 
-    fn coefficients(&mut self, matrix: u32, row: u32, terms: &[Term]) -> Result<()> {
-        for term in terms {
-            for word in [matrix, row, term.wire] {
-                self.bytes(&word.to_le_bytes())?;
-            }
-            self.bytes(&fr_to_double_montgomery(&term.coefficient))?;
-        }
-        Ok(())
-    }
-
-    /// A section of the multiples of a generator by `scalars`.
-    fn points<F: Coordinate>(
-        &mut self,
-        id: u32,
-        base: &FixedBase<F>,
-        scalars: &[Fr],
-    ) -> Result<()> {
-        self.section(id, size_of::<Affine<F>>() as u64 * scalars.len() as u64)?;
-        for scalars in scalars.chunks(BLOCK) {
-            self.bytes(bytemuck::cast_slice(&base.multiply(scalars)))?;
-            self.progress.advance(scalars.len() as u64);
+    /// A section of the next `count` points, of `bytes` bytes each.
+    fn points(&mut self, id: u32, bytes: usize, count: usize) -> Result<()> {
+        let mut left = bytes * count;
+        self.section(id, left as u64)?;
+        while left > 0 {
+            let points = self.made.next()?;
+            let points = points.bytes();
+            self.bytes(points)?;
+            self.progress.advance((points.len() / bytes) as u64);
+            left -= points.len();
         }
         Ok(())
     }

@@ -15,6 +15,8 @@ mod faults;
 mod matvec;
 #[path = "backend/msm.rs"]
 mod msm;
+#[path = "backend/multiples.rs"]
+mod multiples;
 #[path = "backend/ntt.rs"]
 mod ntt;
 #[path = "backend/quotient.rs"]
@@ -43,7 +45,7 @@ use forebay::{Error, Result};
 
 use common::Random;
 use common::faulty::{Fault, Faulty};
-use common::oracle::{self, Bases, Group, Row, Scalar, from_ark_all, to_ark};
+use common::oracle::{self, Base, Bases, Group, Row, Scalar, from_ark_all, to_ark};
 use common::vectors::{Bellman, Circom};
 
 /// The checks, handed to another macro: the only list of them.
@@ -74,6 +76,10 @@ macro_rules! for_each_check {
             msm_ranges_g2 = msm::msm_ranges::<Fp2, _>,
             msm_densities_g1 = msm::msm_densities::<Fp, _>,
             msm_densities_g2 = msm::msm_densities::<Fp2, _>,
+            multiples_lengths_g1 = multiples::multiples_lengths::<Fp, _>,
+            multiples_lengths_g2 = multiples::multiples_lengths::<Fp2, _>,
+            multiples_scalars_g1 = multiples::multiples_scalars::<Fp, _>,
+            multiples_scalars_g2 = multiples::multiples_scalars::<Fp2, _>,
             proofs_equal_the_fixtures = proofs_equal_the_fixtures,
         }
     };

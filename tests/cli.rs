@@ -176,6 +176,21 @@ fn keys_without_a_second_phase_are_refused() {
 }
 
 #[test]
+fn setup_takes_a_device() {
+    let place = Place::with_fixture("edge");
+    place.write("toxic.json", br#"{"tau":"5","alpha":"7","beta":"b","delta":"d"}"#);
+    let line = "setup c.r1cs new.zkey --insecure --secrets toxic.json";
+    place.expect(0, line);
+    let want = read(&place.path("new.zkey"));
+    place.expect(0, &format!("{line} --backend virtual --vram 64MiB"));
+    assert!(read(&place.path("new.zkey")) == want);
+    let (_, err) = place.expect(3, &format!("{line} --vram 1KiB"));
+    contains(&err, &["a block of a key's points"]);
+    contains(&place.expect(2, &format!("{line} --device 0")).1, &["--device is for cards"]);
+    contains(&place.expect(0, "setup --help").0, &["[default: cpu]"]);
+}
+
+#[test]
 fn setup_refuses_secrets_that_are_none() {
     let place = Place::with_fixture("edge");
     let r = "73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000001";

@@ -2,6 +2,8 @@
 //! card all but the first two are ignored; `REQUIRE_GPU=1` makes that a failure.
 #![cfg(feature = "cuda")]
 
+#[path = "common/circuit.rs"]
+mod circuit;
 #[path = "common/cuda.rs"]
 mod cuda;
 #[path = "common/vectors.rs"]
@@ -10,16 +12,19 @@ mod vectors;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use circuit::Circuit;
 use forebay::Error;
 use forebay::backend::cpu::Cpu;
 use forebay::backend::cuda::{Cuda, DriverCalls, Options, devices};
 use forebay::backend::{Backend, DeviceCompact, DeviceMatrix, Matrix, Output, Quotient, Transform};
 use forebay::compact::Compact;
 use forebay::field::{Field, Fr};
+use forebay::format::r1cs::R1cs;
 use forebay::format::zkey::{Options as ZkeyOptions, Zkey};
 use forebay::format::{Silent, bellman, json, wtns};
 use forebay::groth16::{Blinding, prove};
 use forebay::key::ProvingKey;
+use forebay::setup::write_zkey;
 use forebay::witness::Assignment;
 use vectors::{Bellman, Circom};
 
@@ -118,6 +123,23 @@ fn proofs_of_all_fixtures_equal_the_cpu_s() {
             );
         }
     }
+}
+
+/// A key of 2^14 constraints from fixed secrets, with every kind of point of a key.
+#[test]
+#[ignore = "needs an NVIDIA card: -- --include-ignored"]
+fn a_key_made_on_the_card_is_the_cpu_s() {
+    let _turn = turn();
+    let wide = Fr::from(3).inverse();
+    let r1cs = Circuit::chain(1 << 14, 3, wide, wide).r1cs();
+    let r1cs = R1cs::read(&r1cs[..]).expect("r1cs");
+    fn key<B: Backend>(backend: &B, r1cs: &R1cs<'_, [u8]>) -> Vec<u8> {
+        let mut key = Vec::new();
+        let secrets = Circom::secrets();
+        write_zkey(backend, r1cs, &secrets, Default::default(), &Silent, &mut key).expect("setup");
+        key
+    }
+    assert!(key(&cuda::card(), &r1cs) == key(&Cpu::open(), &r1cs));
 }
 
 /// Full-size scalars from a fixed recurrence.

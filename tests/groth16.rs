@@ -12,6 +12,7 @@ use circuit::{Circuit, container, sections, wtns};
 use std::sync::Arc;
 
 use forebay::backend::cpu::Cpu;
+use forebay::backend::virtual_card::{CardModel, VirtualCard};
 use forebay::compact::Compact;
 use forebay::field::{Field, Fr};
 use forebay::format::zkey::{Options, Zkey};
@@ -284,11 +285,60 @@ fn small_secrets() -> Secrets {
     Secrets { tau: Fr::from(11), alpha: Fr::from(13), beta: Fr::from(17), delta: Fr::from(19) }
 }
 
+/// Where memory is short (the tables take 3.7 MiB), points are made in small blocks: the key is the same, to the byte.
+#[test]
+fn a_device_with_little_memory_makes_the_same_key() {
+    let circuit = Circuit::chain(3000, 2, Fr::from(5), Fr::from(7));
+    let bytes = circuit.r1cs();
+    let r1cs = r1cs::R1cs::read(&bytes[..]).unwrap();
+    let on_card = |capacity| {
+        let card = VirtualCard::with_capacity(CardModel::midrange(), capacity);
+        let (mut out, secrets) = (Vec::new(), small_secrets());
+        write_zkey(&card, &r1cs, &secrets, Default::default(), &Silent, &mut out).map(|()| out)
+    };
+    let want = zkey_of(&circuit);
+    assert!(on_card(16 << 30).unwrap() == want && on_card(4 << 20).unwrap() == want);
+    let error = on_card(1 << 10).unwrap_err();
+    assert!(matches!(error, Error::NeverFits { .. }), "{error}");
+}
+
+/// The constraints of all blocks are those of the file, in order, and the counts are right.
+#[test]
+fn blocks_of_constraints_are_the_file_s() {
+    // About 150 bytes a constraint, and a MiB to a block.
+    for (rows, blocks) in [(0, 0), (5, 1), (30_000, 5)] {
+        let bytes = Circuit::chain(rows, 1, Fr::from(5), Fr::from(7)).r1cs();
+        let r1cs = r1cs::R1cs::read(&bytes[..]).unwrap();
+        let (mut of_file, mut of_blocks) = (Vec::new(), Vec::new());
+        let line = |row, sides: &[Vec<r1cs::Term>; 3]| format!("{row} {sides:?}");
+        let read = r1cs.for_each(|row, sides| {
+            of_file.push(line(row, sides));
+            Ok(())
+        });
+        read.unwrap();
+        let found = r1cs.blocks().unwrap();
+        assert_eq!(found.len(), blocks, "blocks of {rows} constraints");
+        for block in &found {
+            let mut terms = [0; 3];
+            let read = r1cs.for_each_of(block, |row, sides| {
+                of_blocks.push(line(row, sides));
+                terms.iter_mut().zip(sides).for_each(|(sum, side)| *sum += side.len() as u64);
+                Ok(())
+            });
+            read.unwrap();
+            assert_eq!(block.terms, terms);
+        }
+        assert_eq!(of_file.len(), rows);
+        assert!(of_file == of_blocks, "{rows} constraints");
+    }
+}
+
 fn zkey_of(circuit: &Circuit) -> Vec<u8> {
     let bytes = circuit.r1cs();
     let mut out = Vec::new();
     let r1cs = r1cs::R1cs::read(&bytes[..]).unwrap();
-    write_zkey(&r1cs, &small_secrets(), Default::default(), &Silent, &mut out).unwrap();
+    write_zkey(&Cpu::open(), &r1cs, &small_secrets(), Default::default(), &Silent, &mut out)
+        .unwrap();
     out
 }
 

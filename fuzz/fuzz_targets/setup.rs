@@ -1,6 +1,7 @@
 //! Development keys: one that is made from a constraint system must be read, every point of it checked.
 #![no_main]
 
+use forebay::backend::cpu::Cpu;
 use forebay::field::Fr;
 use forebay::format::Silent;
 use forebay::format::r1cs::R1cs;
@@ -20,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     let [tau, alpha, beta, delta] = [3, 5, 7, 11].map(Fr::from);
     let secrets = Secrets { tau, alpha, beta, delta };
     let mut key = Vec::new();
-    if write_zkey(&r1cs, &secrets, Options::default(), &Silent, &mut key).is_err() {
+    if write_zkey(&Cpu::open(), &r1cs, &secrets, Options::default(), &Silent, &mut key).is_err() {
         return;
     }
     let zkey = Zkey::open(&key[..]).expect("a new key is opened");

@@ -11,13 +11,13 @@ use bytemuck::Pod;
 use zeroize::Zeroize;
 
 use super::{
-    Backend, DeviceInfo, DeviceMatrix, Matrix, Msm, Output, Packed, Quotient, Rates, Shared,
-    Transform,
+    Backend, DeviceInfo, DeviceMatrix, Matrix, Msm, Multiples, Output, Packed, Quotient, Rates,
+    Shared, Transform,
 };
 use crate::Result;
 use crate::budget::{Budget, Lease, Reservation};
 use crate::compact::Compact;
-use crate::curve::{Affine, Coordinate, Point};
+use crate::curve::{Affine, Coordinate, Point, fixed_base};
 use crate::field::Fr;
 
 /// The host's cores and memory. The cores are those of rayon's current pool when it was opened.
@@ -296,5 +296,18 @@ impl Backend for Cpu {
 
     fn msm_scratch<F: Coordinate>(&self, len: usize) -> u64 {
         msm::Plan::<F>::new(len, self.threads).scratch_words() as u64 * 8
+    }
+
+    fn multiples<F: Coordinate>(
+        &self,
+        _stream: &(),
+        multiples: Multiples<'_, Self, F>,
+        out: &mut CpuBuffer<Affine<F>>,
+    ) -> Result<()> {
+        let Multiples { table, window_bits, scalars, range } = multiples;
+        let out = &mut out.as_mut_slice()[..range.len()];
+        let scalars = &scalars.as_slice()[range];
+        fixed_base::multiples(table.as_slice(), window_bits, scalars, out);
+        Ok(())
     }
 }

@@ -36,12 +36,12 @@ use self::staging::Ring;
 use self::store::Store;
 use self::trace::{Trace, What};
 use super::{
-    Backend, Buffer, DeviceInfo, DeviceMatrix, DeviceSpan, Msm, Output, Packed, Pending, Quotient,
-    Rates, Shared, Transform,
+    Backend, Buffer, DeviceInfo, DeviceMatrix, DeviceSpan, Msm, Multiples, Output, Packed, Pending,
+    Quotient, Rates, Shared, Transform,
 };
 use crate::Result;
 use crate::budget::{Budget, Lease, Reservation};
-use crate::curve::{Coordinate, Point};
+use crate::curve::{Affine, Coordinate, Point};
 use crate::field::Fr;
 
 pub use self::driver::DriverCalls;
@@ -537,12 +537,26 @@ impl Backend for Cuda {
         msm: Msm<'_, Self, F>,
         scratch: &mut CudaBuffer<u64>,
     ) -> Result<CudaPending<Point<F>>> {
-        let (queue, terms) = (&stream.queue, msm.base_range.len());
+        let (queue, points) = (&stream.queue, msm.base_range.len());
         let run = || msm::msm(self, stream, msm, scratch);
-        self.0.traced(queue, || What::terms::<F>(terms), run)
+        self.0.traced(queue, || What::points::<F>("sum", points), run)
     }
 
     fn msm_scratch<F: Coordinate>(&self, len: usize) -> u64 {
         msm::scratch_bytes::<F>(len, self.multiprocessors())
+    }
+
+    fn multiples<F: Coordinate>(
+        &self,
+        stream: &CudaStream,
+        multiples: Multiples<'_, Self, F>,
+        out: &mut CudaBuffer<Affine<F>>,
+    ) -> Result<()> {
+        let Multiples { table, window_bits, scalars, range } = multiples;
+        let scalars = scalars.on(stream).part(range.start, range.len());
+        let (table, out) = (table.on(stream), out.on(stream).part(0, range.len()));
+        let (queue, points) = (&stream.queue, range.len());
+        let run = || self.0.kernels.multiples(queue.stream(), table, window_bits, scalars, out);
+        self.0.traced(queue, || What::points::<F>("multiples", points), run)
     }
 }

@@ -44,6 +44,8 @@ pub(crate) const KERNELS: &[File] = &[
     over!("accumulate", "g2", "Fp2"),
     over!("reduce", "g1", "Fp"),
     over!("reduce", "g2", "Fp2"),
+    over!("multiples", "g1", "Fp"),
+    over!("multiples", "g2", "Fp2"),
 ];
 
 /// What kernels include, besides [`prelude`] under the name [`PRELUDE`].

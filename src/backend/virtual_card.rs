@@ -25,12 +25,12 @@ use self::clock::{Op, Work};
 use self::memory::{Extent, Memory, Wiped};
 use super::cpu::{expand, matvec, msm, ntt, quotient};
 use super::{
-    Backend, DeviceInfo, DeviceMatrix, Msm, Output, Packed, Pending, Quotient, Rates, Shared,
-    Transform,
+    Backend, DeviceInfo, DeviceMatrix, Msm, Multiples, Output, Packed, Pending, Quotient, Rates,
+    Shared, Transform,
 };
 use crate::Result;
 use crate::budget::{Budget, Lease};
-use crate::curve::{Coordinate, Point};
+use crate::curve::{Affine, Coordinate, Point, fixed_base};
 use crate::field::Fr;
 use crate::timeline::Timeline;
 
@@ -222,6 +222,11 @@ impl VirtualCard {
         };
         self.card.submit(stream, op, &buffers, run).map(drop)
     }
+}
+
+/// Work on `points` points.
+fn work_of<F: Coordinate>(points: u64) -> Work {
+    if F::DEGREE == 1 { Work::G1Points(points) } else { Work::G2Points(points) }
 }
 
 impl Backend for VirtualCard {
@@ -422,7 +427,7 @@ impl Backend for VirtualCard {
     ) -> Result<VirtualPending<Point<F>>> {
         let Msm { bases, base_range, scalars, range, density } = msm;
         let points = base_range.len() as u64;
-        let work = if F::DEGREE == 1 { Work::G1Points(points) } else { Work::G2Points(points) };
+        let work = work_of::<F>(points);
         let detail = format!("{}: {points} points of {}", bases.memory.extent.label, F::GROUP);
         let mut buffers =
             vec![&bases.memory.extent, &scalars.memory.extent, &scratch.memory.extent];
@@ -451,5 +456,24 @@ impl Backend for VirtualCard {
 
     fn msm_scratch<F: Coordinate>(&self, len: usize) -> u64 {
         msm::Plan::<F>::new(len, LANES).scratch_words() as u64 * 8
+    }
+
+    fn multiples<F: Coordinate>(
+        &self,
+        stream: &VirtualStream,
+        multiples: Multiples<'_, Self, F>,
+        out: &mut VirtualBuffer<Affine<F>>,
+    ) -> Result<()> {
+        let Multiples { table, window_bits, scalars, range } = multiples;
+        // About as many additions as for the terms of a sum.
+        let work = work_of::<F>(range.len() as u64);
+        let detail = format!("{}: {} points of {}", out.memory.extent.label, range.len(), F::GROUP);
+        let (table, scalars) = (&table.memory, &scalars.memory);
+        let inputs = [&table.extent, &scalars.extent];
+        let (table, scalars) = (table.clone(), scalars.clone());
+        self.launch(stream, Op { label: "multiples", detail, work }, &inputs, out, move |out| {
+            let scalars = &scalars.read()[range.clone()];
+            fixed_base::multiples(&table.read(), window_bits, scalars, &mut out[..range.len()]);
+        })
     }
 }

@@ -1,9 +1,6 @@
-//! Many affine additions at once, and many multiples of one point.
-
-use rayon::prelude::*;
+//! Many affine additions at once.
 
 use super::{Affine, Coordinate};
-use crate::field::Fr;
 
 /// Additions that share one inversion. An inversion costs about 65 multiplications, so 256 make it a quarter
 /// of one each, while the batch (5 coordinates and a prefix, 72 KiB in G1) stays in a second-level cache.
@@ -129,71 +126,6 @@ fn vectorised() -> bool {
         .get_or_init(|| super::ifma::is_available() && std::env::var_os("FOREBAY_SCALAR").is_none())
 }
 
-/// Multiples of one point by many scalars, from tables of its multiples: 255/c additions a scalar,
-/// 256 scalars sharing each inversion.
-pub(crate) struct FixedBase<F> {
-    c: u32,
-    /// For window i, the multiples 1..=2^(c-1) of 2^(c i) times the point.
-    windows: Vec<Vec<Affine<F>>>,
-}
-
-impl<F: Coordinate> FixedBase<F> {
-    /// Tables for about `count` scalars.
-    pub(crate) fn new(point: &Affine<F>, count: usize) -> Self {
-        let windows = |c: u32| 255 / c as usize + 1;
-        let cost = |c: &u32| windows(*c) * (count + (1 << (c - 1)));
-        // 10 bits: 26 tables of 512 points are 1.2 MiB in G1, still near a core.
-        let c = (2..=10).min_by_key(cost).unwrap_or(2);
-        let mut base = point.to_point();
-        let mut tables = Vec::with_capacity(windows(c));
-        for _ in 0..windows(c) {
-            let first = base.to_affine();
-            tables.push(multiples(first, 1 << (c - 1)));
-            base = (0..c).fold(base, |base, _| base.double());
-        }
-        Self { c, windows: tables }
-    }
-
-    /// `scalars[i]` times the point, for each i.
-    pub(crate) fn multiply(&self, scalars: &[Fr]) -> Vec<Affine<F>> {
-        let mut out = vec![Affine::INFINITY; scalars.len()];
-        out.par_chunks_mut(BATCH).zip(scalars.par_chunks(BATCH)).for_each(|(out, scalars)| {
-            let limbs: Vec<[u64; 4]> = scalars.iter().map(Fr::to_canonical_limbs).collect();
-            let mut adder = Adder::new();
-            for (i, table) in self.windows.iter().enumerate() {
-                for (slot, limbs) in limbs.iter().enumerate() {
-                    let digit = booth_digit(limbs, i, self.c);
-                    if digit != 0 {
-                        let multiple = table[digit.unsigned_abs() as usize - 1];
-                        let multiple = if digit < 0 { multiple.neg() } else { multiple };
-                        adder.push(out[slot], multiple, slot, out);
-                    }
-                }
-                adder.flush(out);
-            }
-        });
-        out
-    }
-}
-
-/// 1..=count times a point: from m multiples, the next m in one batch.
-fn multiples<F: Coordinate>(point: Affine<F>, count: usize) -> Vec<Affine<F>> {
-    let mut out = vec![Affine::INFINITY; count];
-    out[0] = point;
-    let mut adder = Adder::new();
-    let mut done = 1;
-    while done < count {
-        let step = done.min(count - done);
-        let last = out[done - 1];
-        for i in 0..step {
-            adder.push(out[i], last, done + i, &mut out);
-        }
-        adder.flush(&mut out);
-        done += step;
-    }
-    out
-}
-
 /// The signed digit of window `window` of c bits, in -2^(c-1)..=2^(c-1), by Booth's rule: the window's
 /// bits and the one below them decide, so that no carry travels. A value below 2^b has `b/c + 1` digits.
 pub(crate) fn booth_digit(limbs: &[u64; 4], window: usize, c: u32) -> i32 {
@@ -211,7 +143,7 @@ pub(crate) fn booth_digit(limbs: &[u64; 4], window: usize, c: u32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{Field, Fp, Fp2};
+    use crate::field::{Field, Fp, Fp2, Fr};
 
     /// Sums of many pairs, with the special ones strewn in, against complete Jacobian additions.
     fn sums_are_right<F: Coordinate>(mut adder: Adder<F>) {
@@ -264,19 +196,6 @@ mod tests {
         let vector = || Adder { lanes: Some(super::super::ifma::Lanes::new()), ..scalar() };
         sums_are_right::<Fp>(vector());
         sums_are_right::<Fp2>(Adder { lanes: Some(super::super::ifma::Lanes::new()), ..scalar() });
-    }
-
-    #[test]
-    fn fixed_base_multiples_are_right() {
-        let g = Fp::generator();
-        let wide = Fr::from(3).inverse();
-        let scalars: Vec<Fr> = [Fr::ZERO, Fr::ONE, -Fr::ONE, wide, -wide, Fr::from(1 << 40)].into();
-        for count in [1, 300, 100_000] {
-            let multiples = FixedBase::new(&g, count).multiply(&scalars);
-            for (scalar, multiple) in scalars.iter().zip(multiples) {
-                assert_eq!(multiple, g.to_point().scale(scalar).to_affine());
-            }
-        }
     }
 
     #[test]

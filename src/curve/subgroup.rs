@@ -101,11 +101,15 @@ fn tree_sum<F: Coordinate>(mut points: Vec<Affine<F>>) -> Affine<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::curve::fixed_base::{FixedBase, multiples};
     use crate::field::{Field, Fp, Fp2, Fr};
 
     fn points<F: Coordinate>(len: usize) -> Vec<Affine<F>> {
         let scalars: Vec<Fr> = (1..=len as u64).map(|i| Fr::from(i).inverse()).collect();
-        super::super::batch::FixedBase::new(&F::generator(), len).multiply(&scalars)
+        let FixedBase { window_bits, table } = FixedBase::new(&F::generator(), len);
+        let mut points = vec![Affine::INFINITY; len];
+        multiples(&table, window_bits, &scalars, &mut points);
+        points
     }
 
     #[test]

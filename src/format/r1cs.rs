@@ -1,6 +1,10 @@
 //! `.r1cs`, version 1: section 1 the header, section 2 the constraints, each three linear combinations A, B, C of u32
 //! term count and terms (u32 wire, 32 bytes canonical little-endian); A w * B w = C w.
 
+use std::ops::Range;
+
+use zeroize::Zeroize;
+
 use super::iden3::{Container, Section, expect_r};
 use super::points::fr_limbs;
 use super::{Cursor, Source, expect_length};
@@ -32,13 +36,26 @@ impl Header {
 }
 
 /// One term of a linear combination.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Zeroize)]
 pub struct Term {
     /// The wire, below [`Header::wires`].
     pub wire: u32,
     /// Its coefficient.
     pub coefficient: Fr,
 }
+
+/// Constraints that follow each other in the file. Blocks are independent: threads may read them at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    first_row: usize,
+    rows: usize,
+    place: Section,
+    /// Terms of all A, all B and all C.
+    pub terms: [u64; 3],
+}
+
+/// Bytes of a block, and what its last constraint has beyond that.
+const BLOCK_BYTES: u64 = 1 << 20;
 
 /// A constraint system in a file; the constraints are read when asked for.
 pub struct R1cs<'a, S: ?Sized> {
@@ -62,6 +79,23 @@ impl std::fmt::Display for Unsatisfied {
         let [a, b, c] = self.sides.map(|side| side.to_biguint());
         write!(f, "constraint {}: A = {a}, B = {b}, C = {c}, but A * B is not C", self.row)
     }
+}
+
+/// The linear combinations of a constraint, in order.
+const SIDES: [&str; 3] = ["A", "B", "C"];
+
+/// The number of terms that follow, which the file has room for.
+fn read_term_count<S: Source + ?Sized>(
+    cursor: &mut Cursor<'_, S>,
+    row: usize,
+    name: &str,
+) -> Result<u32> {
+    let count = cursor.u32("number of terms")?;
+    if u64::from(count) * 36 > cursor.remaining() {
+        let what = format!("constraint {row}, {name}, number of terms");
+        return Err(cursor.invalid(&what, count, format!("at most {}", cursor.remaining() / 36)));
+    }
+    Ok(count)
 }
 
 impl<'a, S: Source + ?Sized> R1cs<'a, S> {
@@ -137,15 +171,69 @@ impl<'a, S: Source + ?Sized> R1cs<'a, S> {
         &self,
         mut sink: impl FnMut(usize, &[Vec<Term>; 3]) -> Result<()>,
     ) -> Result<()> {
-        let mut cursor = self.file.cursor(self.constraints, "section 2 (constraints)");
-        let mut sides: [Vec<Term>; 3] = Default::default();
+        let mut cursor = self.cursor(self.constraints);
+        self.read_rows(&mut cursor, 0..self.header.constraints as usize, &mut sink)?;
+        cursor.finish()
+    }
+
+    /// All constraints as blocks of about a MiB, in order. Passes over the terms; reading them tells whether they are right.
+    pub fn blocks(&self) -> Result<Vec<Block>> {
+        let mut cursor = self.cursor(self.constraints);
+        let mut blocks = Vec::new();
+        let new_block = |first_row, start| Block {
+            first_row,
+            rows: 0,
+            place: Section { start, ..self.constraints },
+            terms: [0; 3],
+        };
+        let mut block = new_block(0, cursor.offset());
         for row in 0..self.header.constraints as usize {
-            for (side, name) in sides.iter_mut().zip(["A", "B", "C"]) {
-                self.read_terms(&mut cursor, row, name, side)?;
+            for (terms, name) in block.terms.iter_mut().zip(SIDES) {
+                let count = read_term_count(&mut cursor, row, name)?;
+                cursor.skip(36 * u64::from(count));
+                *terms += u64::from(count);
+            }
+            block.rows += 1;
+            block.place.end = cursor.offset();
+            if block.place.bytes() >= BLOCK_BYTES || row + 1 == self.header.constraints as usize {
+                blocks.push(block);
+                block = new_block(row + 1, cursor.offset());
+            }
+        }
+        cursor.finish()?;
+        Ok(blocks)
+    }
+
+    /// [`R1cs::for_each`] of the constraints of `block`, which is one of [`R1cs::blocks`].
+    pub fn for_each_of(
+        &self,
+        block: &Block,
+        mut sink: impl FnMut(usize, &[Vec<Term>; 3]) -> Result<()>,
+    ) -> Result<()> {
+        let rows = block.first_row..block.first_row + block.rows;
+        let mut cursor = self.cursor(block.place);
+        self.read_rows(&mut cursor, rows, &mut sink)?;
+        cursor.finish()
+    }
+
+    fn cursor(&self, place: Section) -> Cursor<'a, S> {
+        self.file.cursor(place, "section 2 (constraints)")
+    }
+
+    fn read_rows(
+        &self,
+        cursor: &mut Cursor<'_, S>,
+        rows: Range<usize>,
+        sink: &mut impl FnMut(usize, &[Vec<Term>; 3]) -> Result<()>,
+    ) -> Result<()> {
+        let mut sides: [Vec<Term>; 3] = Default::default();
+        for row in rows {
+            for (side, name) in sides.iter_mut().zip(SIDES) {
+                self.read_terms(cursor, row, name, side)?;
             }
             sink(row, &sides)?;
         }
-        cursor.finish()
+        Ok(())
     }
 
     fn read_terms(
@@ -155,15 +243,7 @@ impl<'a, S: Source + ?Sized> R1cs<'a, S> {
         name: &str,
         terms: &mut Vec<Term>,
     ) -> Result<()> {
-        let count = cursor.u32("number of terms")?;
-        if u64::from(count) * 36 > cursor.remaining() {
-            let what = format!("constraint {row}, {name}, number of terms");
-            return Err(cursor.invalid(
-                &what,
-                count,
-                format!("at most {}", cursor.remaining() / 36),
-            ));
-        }
+        let count = read_term_count(cursor, row, name)?;
         terms.clear();
         for _ in 0..count {
             let wire = cursor.u32("wire")?;

@@ -153,6 +153,19 @@ impl<'a, S: Source + ?Sized> Cursor<'a, S> {
         Ok(out)
     }
 
+    /// Passes over the next `len` bytes, of which the caller knows that they are left.
+    pub fn skip(&mut self, len: u64) {
+        debug_assert!(len <= self.remaining());
+        let buffered = (self.buffer.len() - self.used) as u64;
+        if len <= buffered {
+            self.used += len as usize;
+        } else {
+            self.fetched += len - buffered;
+            self.buffer.clear();
+            self.used = 0;
+        }
+    }
+
     /// The next little-endian u32.
     pub fn u32(&mut self, what: &str) -> Result<u32> {
         Ok(u32::from_le_bytes(self.bytes(what)?))

@@ -1,7 +1,8 @@
 //! Buffers, leases, queries and streams: what all operations stand on.
 
-use forebay::backend::DeviceCompact;
+use forebay::backend::{DeviceCompact, Multiples};
 use forebay::compact::Compact;
+use forebay::curve::{Coordinate, FixedBase};
 
 use super::*;
 
@@ -206,6 +207,9 @@ pub fn operations_lease_nothing<B: Backend>(backend: &B) {
     let bases = Bases::<Fp>::new(random.scalar(), random.scalar(), len);
     let bases: Vec<_> = bases.points.iter().map(Fp::base).collect();
     let bases = session.put(&bases);
+    let base = FixedBase::with_window(&Fp::generator(), 4);
+    let multiples = session.adopt(&base.table).expect("adopt");
+    let mut points = session.alloc(len).expect("alloc");
     let mut scratch = session.alloc(scratch_words).expect("scratch");
 
     // With the budget at its high water, whatever is leased now raises that.
@@ -227,6 +231,10 @@ pub fn operations_lease_nothing<B: Backend>(backend: &B) {
     let msm = Msm { bases: &bases, base_range: 0..len, scalars: &x, range: 0..len, density: None };
     backend.msm::<Fp>(stream, msm, &mut scratch).and_then(Pending::wait).expect("msm");
     unchanged("msm");
+    let (table, window_bits) = (&multiples, base.window_bits);
+    let multiples = Multiples { table, window_bits, scalars: &x, range: 0..len };
+    backend.multiples::<Fp>(stream, multiples, &mut points).expect("multiples");
+    unchanged("multiples");
 }
 
 pub fn joined_streams_keep_order<B: Backend>(backend: &B) {

@@ -154,6 +154,16 @@ fn expectation(fault: Fault) -> (Check, &'static str, Vec<Check>) {
         Fault::MsmDoublingG2 => (msm_bases_g2, "bases all equal", &[]),
         Fault::MsmCancellingG1 => (msm_bases_g1, "P and -P", &[]),
         Fault::MsmCancellingG2 => (msm_bases_g2, "P and -P", &[]),
+
+        Fault::MultiplesLease => (operations_lease_nothing, "after multiples", &[]),
+        Fault::MultiplesOffsetG1 => (multiples_lengths_g1, "G1 multiples by 1 scalars", &[]),
+        Fault::MultiplesOffsetG2 => (multiples_lengths_g2, "G2 multiples by 1 scalars", &[]),
+        Fault::MultiplesLastG1 => (multiples_lengths_g1, "by 1 scalars", &[]),
+        Fault::MultiplesLastG2 => (multiples_lengths_g2, "by 1 scalars", &[]),
+        Fault::MultiplesPadG1 => (multiples_lengths_g1, "stands behind the results", &[]),
+        Fault::MultiplesPadG2 => (multiples_lengths_g2, "stands behind the results", &[]),
+        Fault::MultiplesTopBitG1 => (multiples_scalars_g1, "windows of 2 bits", &[]),
+        Fault::MultiplesTopBitG2 => (multiples_scalars_g2, "windows of 2 bits", &[]),
     };
     (check, says, others.to_vec())
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use forebay::backend::{
-    Backend, Buffer, DeviceInfo, DeviceMatrix, Matrix, Msm, Output, Packed, Quotient, Shared,
-    Transform, bit_reverse,
+    Backend, Buffer, DeviceInfo, DeviceMatrix, Matrix, Msm, Multiples, Output, Packed, Quotient,
+    Shared, Transform, bit_reverse,
 };
 use forebay::budget::{Budget, Lease};
 use forebay::curve::{Affine, Coordinate, Point};
@@ -168,6 +168,33 @@ faults! {
     MsmCancellingG1,
     /// See [`Fault::MsmCancellingG1`].
     MsmCancellingG2,
+
+    /// Multiples lease memory for themselves.
+    MultiplesLease,
+    /// The range is taken from the start of the scalars.
+    MultiplesOffsetG1,
+    /// See [`Fault::MultiplesOffsetG1`].
+    MultiplesOffsetG2,
+    /// The last multiple is left out.
+    MultiplesLastG1,
+    /// See [`Fault::MultiplesLastG1`].
+    MultiplesLastG2,
+    /// What stands behind the results is overwritten.
+    MultiplesPadG1,
+    /// See [`Fault::MultiplesPadG1`].
+    MultiplesPadG2,
+    /// Bit 254, the highest, of scalars is lost.
+    MultiplesTopBitG1,
+    /// See [`Fault::MultiplesTopBitG1`].
+    MultiplesTopBitG2,
+}
+
+/// Without bit 254, the highest.
+fn clear_top_bits(scalars: &mut [Fr]) {
+    for x in scalars {
+        let [a, b, c, d] = x.to_canonical_limbs();
+        *x = Fr::from_canonical_limbs([a, b, c, d & !(1 << 62)]).expect("smaller");
+    }
 }
 
 /// A backend with a fault, or with none.
@@ -555,10 +582,7 @@ impl<B: Backend> Backend for Faulty<B> {
             scalars.iter_mut().for_each(|x| *x = magnitude(*x));
         }
         if self.has_for::<F>(Fault::MsmTopBitG1, Fault::MsmTopBitG2) {
-            for x in &mut scalars {
-                let [a, b, c, d] = x.to_canonical_limbs();
-                *x = Fr::from_canonical_limbs([a, b, c, d & !(1 << 62)]).expect("smaller");
-            }
+            clear_top_bits(&mut scalars);
         }
         if self.has_for::<F>(Fault::MsmLastBaseG1, Fault::MsmLastBaseG2) {
             bases.iter_mut().rev().take(1).for_each(|base| *base = Affine::INFINITY);
@@ -595,5 +619,33 @@ impl<B: Backend> Backend for Faulty<B> {
             return bytes / 2;
         }
         bytes
+    }
+
+    fn multiples<F: Coordinate>(
+        &self,
+        stream: &B::Stream,
+        multiples: Multiples<'_, Self, F>,
+        out: &mut B::Buffer<Affine<F>>,
+    ) -> Result<()> {
+        let _scratch = self.lease_if(Fault::MultiplesLease)?;
+        let Multiples { table, window_bits, scalars, mut range } = multiples;
+        let mut scalars = self.read(stream, scalars)?;
+        if self.has_for::<F>(Fault::MultiplesTopBitG1, Fault::MultiplesTopBitG2) {
+            clear_top_bits(&mut scalars);
+        }
+        let end = range.len();
+        if self.has_for::<F>(Fault::MultiplesOffsetG1, Fault::MultiplesOffsetG2) {
+            range = 0..end;
+        }
+        if self.has_for::<F>(Fault::MultiplesLastG1, Fault::MultiplesLastG2) && end > 0 {
+            range.end -= 1;
+        }
+        let scalars = self.write(stream, scalars)?;
+        let altered = Multiples::<B, F> { table, window_bits, scalars: &scalars, range };
+        self.inner.multiples(stream, altered, out)?;
+        if self.has_for::<F>(Fault::MultiplesPadG1, Fault::MultiplesPadG2) && end < out.len() {
+            self.inner.upload(stream, &[Affine::INFINITY], out, end)?;
+        }
+        Ok(())
     }
 }

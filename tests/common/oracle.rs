@@ -225,11 +225,16 @@ pub fn selected(scalars: &[Scalar], range: Range<usize>, density: Option<&[bool]
     scalars[range].iter().enumerate().filter_map(selected).collect()
 }
 
+/// `scalar` times the generator.
+pub fn multiple<F: Group>(scalar: Scalar) -> Base<F> {
+    (Base::<F>::generator() * scalar).into_affine()
+}
+
 /// The sum of `scalars[i] bases[i]` from the logarithms: one multiplication of the generator.
 pub fn msm_by_logarithms<F: Group>(bases: &Bases<F>, scalars: &[Scalar]) -> Base<F> {
     assert_eq!(bases.logs.len(), scalars.len());
     let log: Scalar = bases.logs.iter().zip(scalars).map(|(log, scalar)| *log * scalar).sum();
-    (Base::<F>::generator() * log).into_affine()
+    multiple::<F>(log)
 }
 
 /// The same sum from the points themselves, one after another.

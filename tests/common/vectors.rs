@@ -77,6 +77,7 @@ impl Circom {
         let options = forebay::setup::Options { ptau_power };
         let mut out = Vec::new();
         forebay::setup::write_zkey(
+            &forebay::backend::cpu::Cpu::open(),
             &r1cs,
             &Self::secrets(),
             options,

@@ -11,6 +11,7 @@ use super::msm::MsmKernels;
 use super::ntt::{Pass, TILE, Tables};
 use crate::backend::{Output, Quotient};
 use crate::compact::{BLOCK, Block};
+use crate::curve::{Affine, Coordinate, fixed_base};
 use crate::field::Fr;
 use crate::{Error, Result};
 
@@ -62,11 +63,16 @@ pub(super) struct Kernels {
     interpolate: Function,
     evaluate: Function,
     pub msm: MsmKernels,
+    /// Over Fp, over Fp2.
+    multiples: [Function; 2],
     _modules: Vec<Module>,
 }
 
 /// Threads of a block where nothing else decides.
 const THREADS: u32 = 256;
+
+/// Threads of a block of cuda/multiples.cu.
+const MULTIPLES_THREADS: u32 = 128;
 
 /// Pointers to a kernel's arguments, as the driver takes them.
 macro_rules! arguments {
@@ -97,6 +103,10 @@ impl Kernels {
             interpolate: ntt.function("interpolate", tile_bytes)?,
             evaluate: ntt.function("evaluate", tile_bytes)?,
             msm: MsmKernels::load(module)?,
+            multiples: [
+                module("multiples_g1.cu")?.function("multiples", 0)?,
+                module("multiples_g2.cu")?.function("multiples", 0)?,
+            ],
             _modules: modules,
         })
     }
@@ -279,6 +289,36 @@ impl Kernels {
                     tables.coarse.address,
                     tables.split
                 ],
+            )
+        }
+    }
+
+    pub fn multiples<F: Coordinate>(
+        &self,
+        stream: &Stream,
+        table: Slice<Affine<F>>,
+        window_bits: u32,
+        scalars: Slice<Fr>,
+        out: Slice<Affine<F>>,
+    ) -> Result<()> {
+        if out.len == 0 {
+            return Ok(());
+        }
+        assert_eq!(table.len, fixed_base::table_len(window_bits), "the table's length");
+        assert_eq!(scalars.len, out.len, "scalars and results");
+        let len = out.len as u64;
+        // Threads of an element: see cuda/fp2.cuh.
+        let blocks = (len * F::DEGREE as u64).div_ceil(MULTIPLES_THREADS as u64);
+        let blocks = u32::try_from(blocks).expect("at most 2^38 elements");
+        // SAFETY: multiples.cu: multiples(const Affine *table, u32 window_bits, const Fr *scalars, u64 len, Affine *out). A
+        // thread reads a scalar and writes an element of `out` of its own, below `len`; in each window it reads one of the
+        // 2^(window_bits - 1) multiples of the table, which has as many windows as 256 bits do.
+        unsafe {
+            stream.launch(
+                &self.multiples[F::DEGREE - 1],
+                [blocks, 1, 1],
+                MULTIPLES_THREADS,
+                arguments![table.address, window_bits, scalars.address, len, out.address],
             )
         }
     }

@@ -7,7 +7,6 @@ use super::driver::{Driver, Stream, TimedEvent};
 use super::queue::Queue;
 use crate::backend::DeviceSpan;
 use crate::curve::Coordinate;
-use crate::field::Fp;
 use crate::timeline::Class;
 use crate::{Result, bytes};
 
@@ -36,10 +35,8 @@ impl What {
         Self { label, detail: format!("{len} elements"), class: Class::Transform }
     }
 
-    /// A sum.
-    pub fn terms<F: Coordinate>(len: usize) -> Self {
-        let label = if size_of::<F>() == size_of::<Fp>() { "sum in G1" } else { "sum in G2" };
-        Self { label, detail: format!("{len} terms"), class: Class::Msm }
+    pub fn points<F: Coordinate>(label: &'static str, len: usize) -> Self {
+        Self { label, detail: format!("{len} points of {}", F::GROUP), class: Class::Msm }
     }
 }
 
