@@ -160,7 +160,8 @@ impl fmt::Display for Invalid {
 impl std::error::Error for Invalid {}
 
 impl Error {
-    /// An [`Invalid`] without a file; [`Error::in_file`] adds it.
+    /// An [`Invalid`] without a file; [`Error::in_file`] adds it. What was found may be a file's own text: it is cut to
+    /// some 200 characters, without control characters.
     pub fn invalid(
         place: impl Into<String>,
         found: impl fmt::Display,
@@ -169,7 +170,7 @@ impl Error {
         Self::Invalid(Box::new(Invalid {
             path: None,
             place: place.into(),
-            found: found.to_string(),
+            found: printable(&found.to_string()),
             expected: expected.to_string(),
         }))
     }
@@ -213,5 +214,35 @@ impl Error {
             | Self::WrongArithmetic(_)
             | Self::Entropy(_) => 3,
         }
+    }
+}
+
+/// `text` as far as it is sure to do no harm to a terminal or a log.
+fn printable(text: &str) -> String {
+    const LEN: usize = 200;
+    let mut out = String::new();
+    for character in text.chars() {
+        if out.len() > LEN {
+            out.push_str("...");
+            break;
+        }
+        match character.is_control() {
+            true => out.extend(character.escape_default()),
+            false => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_says_is_cut_and_escaped() {
+        assert_eq!(printable("three, äöü"), "three, äöü");
+        assert_eq!(printable("\u{1b}[2J\n"), r"\u{1b}[2J\n");
+        let long = printable(&"x".repeat(1 << 20));
+        assert!(long.len() < 220 && long.ends_with("x..."), "{long}");
     }
 }

@@ -6,6 +6,7 @@
 
 mod points;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Instant;
 
@@ -48,26 +49,27 @@ impl Secrets {
     /// Secrets from JSON: `tau`, `alpha`, `beta`, `delta` in hexadecimal, big-endian, and optionally `gamma`,
     /// which must be 1.
     pub fn from_json(text: &[u8]) -> Result<Self> {
-        let text: std::collections::BTreeMap<String, String> = serde_json::from_slice(text)
-            .map_err(|error| {
+        let mut texts: BTreeMap<String, String> =
+            serde_json::from_slice(text).map_err(|error| {
                 Error::invalid("the secrets", error, "JSON with tau, alpha, beta and delta")
             })?;
+        let secrets = Self::from_texts(&texts);
+        texts.values_mut().for_each(Zeroize::zeroize);
+        secrets
+    }
+
+    fn from_texts(texts: &BTreeMap<String, String>) -> Result<Self> {
         let secret = |name: &str| {
             let expected = "a hexadecimal number below r, not 0";
-            let text = text
+            let text = texts
                 .get(name)
                 .ok_or_else(|| Error::invalid(format!("the secret {name}"), "nothing", expected))?;
-            let plausible = text.len() <= 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
-            let number =
-                plausible.then(|| num_bigint::BigUint::parse_bytes(text.as_bytes(), 16)).flatten();
-            let value = number
-                .and_then(|number| Fr::from_biguint(&number))
-                .filter(|value| !value.is_zero());
+            let value = from_hex(text).filter(|value| !value.is_zero());
             value.ok_or_else(|| {
                 Error::invalid(format!("the secret {name}"), "something else", expected)
             })
         };
-        if text.contains_key("gamma") && secret("gamma")? != Fr::ONE {
+        if texts.contains_key("gamma") && secret("gamma")? != Fr::ONE {
             return Err(Error::invalid(
                 "the secret gamma",
                 "another number",
@@ -81,6 +83,18 @@ impl Secrets {
             delta: secret("delta")?,
         })
     }
+}
+
+/// A number below r from 1 to 64 hexadecimal digits.
+fn from_hex(text: &str) -> Option<Fr> {
+    if !(1..=64).contains(&text.len()) {
+        return None;
+    }
+    let mut bytes = Zeroizing::new([0; 32]);
+    for (i, digit) in text.bytes().rev().enumerate() {
+        bytes[i / 2] |= (char::from(digit).to_digit(16)? as u8) << (4 * (i % 2));
+    }
+    Fr::from_le_bytes(&bytes)
 }
 
 /// What shapes a key beside constraints and secrets.
