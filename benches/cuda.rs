@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use forebay::Result;
 use forebay::backend::cuda::{Cuda, Options};
-use forebay::backend::{Backend, Multiples, Quotient, Transform};
+use forebay::backend::{Backend, Msm, Multiples, Pending, Quotient, Transform};
 use forebay::curve::{Affine, Coordinate, FixedBase};
 use forebay::field::{Field, Fp, Fp2, Fr};
 
@@ -23,6 +23,17 @@ fn main() -> Result<()> {
         println!("| --- | --- | --- | --- | --- | --- |");
         for log_n in (16..=27).filter(|log_n| 64 << log_n < card.budget().capacity() as u128) {
             transforms(&card, log_n)?;
+        }
+        quotient(&card, 24)?;
+    }
+    if wanted("sums") {
+        println!("| n | G1 random | G1 90 % bits | G2 random, ms |");
+        println!("| --- | --- | --- | --- |");
+        for log_n in [16, 18, 20, 22, 24] {
+            let random = sum::<Fp>(&card, log_n, false)?;
+            let bits = sum::<Fp>(&card, log_n, true)?;
+            let second = sum::<Fp2>(&card, log_n, false)?;
+            println!("| 2^{log_n} | {random:.3} | {bits:.3} | {second:.3} |");
         }
     }
     if wanted("multiples") {
@@ -144,6 +155,78 @@ fn transforms(card: &Cuda, log_n: u32) -> Result<()> {
     row.push(format!("{:.4}", median(&mut run)?.as_secs_f64() * 1e3));
     println!("| {} |", row.join(" | "));
     Ok(())
+}
+
+/// The quotient's six transforms and its pointwise steps, for the basis of coefficients, as the prover queues them.
+fn quotient(card: &Cuda, log_n: u32) -> Result<()> {
+    let n = 1usize << log_n;
+    let bytes = 2 * (n * Fr::BYTES) as u64 + card.ntt_table_bytes(log_n);
+    let lease = card.budget().lease("quotient", bytes)?;
+    let stream = card.stream()?;
+    let table = card.ntt_table(&stream, &lease, log_n)?;
+    let vector = || -> Result<_> {
+        let mut vector = card.alloc::<Fr>(&lease, "vector", n)?;
+        card.upload(&stream, &scalars(n), &mut vector, 0)?;
+        Ok(vector)
+    };
+    let (mut a, mut b) = (vector()?, vector()?);
+    let mut run = || {
+        let started = Instant::now();
+        for vector in [&mut a, &mut b] {
+            card.ntt(&stream, Transform::Interpolate, &table, vector)?;
+            card.ntt(&stream, Transform::EvaluateOdd, &table, vector)?;
+        }
+        card.quotient(&stream, Quotient::Product, &mut a, &b)?;
+        card.ntt(&stream, Transform::Interpolate, &table, &mut b)?;
+        card.ntt(&stream, Transform::InterpolateOdd, &table, &mut a)?;
+        card.quotient(&stream, Quotient::HalfDifference, &mut a, &b)?;
+        card.download(&stream, &a, 0, &mut [Fr::ZERO])?;
+        Ok(started.elapsed())
+    };
+    println!("six transforms of 2^{log_n} and two pointwise steps: {:.2?}", median(&mut run)?);
+    Ok(())
+}
+
+/// Milliseconds of a sum over 2^log_n points, of which 2^14 are different. `bits`: 45 % of the scalars are 0, 45 % 1.
+fn sum<F: Coordinate>(card: &Cuda, log_n: u32, bits: bool) -> Result<f64> {
+    let n = 1usize << log_n;
+    let mut point = F::generator().to_point();
+    let some = std::iter::repeat_with(|| {
+        point = point.double() + F::generator();
+        point.to_affine()
+    });
+    let some: Vec<_> = some.take(n.min(1 << 14)).collect();
+    let bases: Vec<Affine<F>> = some.into_iter().cycle().take(n).collect();
+    let mut state = 88_172_645_463_325_252u64;
+    let mut word = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut scalar = || match if bits { word() % 20 } else { 19 } {
+        0..9 => Fr::ZERO,
+        9..18 => Fr::ONE,
+        // Below 2^254, and so below r.
+        _ => Fr::from_montgomery_limbs([word(), word(), word(), word() >> 2]).expect("below r"),
+    };
+    let scalars: Vec<_> = (0..n).map(|_| scalar()).collect();
+    let scratch_bytes = card.msm_scratch::<F>(n).next_multiple_of(8);
+    let bytes = size_of_val(&bases[..]) as u64 + (n * Fr::BYTES) as u64 + scratch_bytes;
+    let lease = card.budget().lease("sum", bytes)?;
+    let stream = card.stream()?;
+    let mut scratch = card.alloc::<u64>(&lease, "scratch", (scratch_bytes / 8) as usize)?;
+    let mut on_card = (card.alloc(&lease, "bases", n)?, card.alloc(&lease, "scalars", n)?);
+    card.upload(&stream, &bases, &mut on_card.0, 0)?;
+    card.upload(&stream, &scalars, &mut on_card.1, 0)?;
+    let mut run = || {
+        let started = Instant::now();
+        let (bases, scalars) = (&on_card.0, &on_card.1);
+        let msm = Msm { bases, base_range: 0..n, scalars, range: 0..n, density: None };
+        card.msm::<F>(&stream, msm, &mut scratch)?.wait()?;
+        Ok(started.elapsed())
+    };
+    Ok(median(&mut run)?.as_secs_f64() * 1e3)
 }
 
 /// The median of seven runs, after one that is not counted.

@@ -11,7 +11,7 @@ typedef Xyzz<F>::Stored Sum;
 namespace {
 
 // Threads of a block, and blocks of a multiprocessor.
-const u32 SUM_THREADS = 128, SUM_BLOCKS = 3;
+const u32 SUM_THREADS = 128, SUM_BLOCKS = 2;
 // Sums that a block works on.
 const u32 SUM_LEN = SUM_THREADS / F::LANES;
 // Points a thread takes at once.
@@ -19,10 +19,10 @@ const u32 MIN_RUN = 16, MAX_RUN = 64;
 // Parts of a bucket that one thread adds up; a bucket of more goes to a block, which takes each STRIDE-th.
 const u32 MAX_PARTS = 8, STRIDE = 32;
 
-// The points of each run, so that all `threads` have some.
+// The points of each run, so that all `threads` have as many runs.
 DEVICE u32 run_length(u32 points, u32 threads) {
-    u32 run = (points + threads - 1) / threads;
-    return run < MIN_RUN ? MIN_RUN : run > MAX_RUN ? MAX_RUN : run;
+    u32 most = threads * MAX_RUN, runs = threads * ((points + most - 1) / most);
+    return points <= threads * MIN_RUN ? MIN_RUN : (points + runs - 1) / runs;
 }
 
 } // namespace

@@ -19,18 +19,17 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS)
     reduce_buckets(const Sum *buckets, u32 segments, u32 log_len, Sum *sums, Sum *weighted) {
     u32 segment = blockIdx.x * SUM_LEN + threadIdx.x / F::LANES;
     if (segment >= segments) return;
-    Xyzz<F> sum = Xyzz<F>::infinity(), total = sum;
-    // Both additions at one place in the code: inlined twice they would not fit the registers.
-    ROLLED
-    for (u32 step = 2u << log_len; step-- > 0;) {
-        bool plain = step % 2;
-        Xyzz<F> a = plain ? sum : total;
-        a.add(plain ? Xyzz<F>::load(buckets + (segment << log_len) + step / 2) : sum);
-        if (plain) sum = a;
-        else total = a;
+    // In memory, where one copy of the addition has its operands.
+    __shared__ Sum places[2][SUM_LEN];
+    Sum *sum = places[0] + threadIdx.x / F::LANES, *total = places[1] + threadIdx.x / F::LANES;
+    Xyzz<F> none = Xyzz<F>::infinity();
+    none.store(sum), none.store(total);
+    for (u32 i = 1u << log_len; i-- > 0;) {
+        add<F>(sum, buckets + (segment << log_len) + i);
+        add<F>(total, sum);
     }
-    sum.store(sums + segment);
-    total.store(weighted + segment);
+    Xyzz<F>::load(sum).store(sums + segment);
+    Xyzz<F>::load(total).store(weighted + segment);
 }
 
 // A thread for 2^log_len segments of 2^log_unit buckets each: to one segment.

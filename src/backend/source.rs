@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use num_bigint::BigUint;
 
-use crate::field::{Fp, Fr};
+use crate::field::{Field, Fp, Fr};
 
 /// One file of `cuda/`: its name, as `#include` has it, and its text.
 pub(crate) type File = (&'static str, &'static str);
@@ -65,12 +65,30 @@ pub(crate) const PRELUDE: &str = "prelude.cuh";
 
 /// The constants of the two prime fields as macros, limbs little-endian: `F_MODULUS`, `F_TWICE` (2m), `F_ONE`
 /// (R mod m), `F_R2` (R^2 mod m), `F_INVERSE` (-m^-1 mod 2^32), for F in FR (8 limbs, R = 2^256) and FP (12
-/// limbs, R = 2^384).
+/// limbs, R = 2^384). And three factors as cuda/loose.cuh has them: `FR_FOURTH_ROOT` w^2, `FR_HALF_SUM` (w + w^3)/2
+/// and `FR_HALF_DIFFERENCE` (w - w^3)/2 of the eighth root of unity w.
 pub(crate) fn prelude() -> String {
     let mut text = String::from("#pragma once\n");
     field(&mut text, "FR", &Fr::MODULUS);
     field(&mut text, "FP", &Fp::MODULUS);
+    for (name, value) in ["FOURTH_ROOT", "HALF_SUM", "HALF_DIFFERENCE"].iter().zip(eighths()) {
+        let words: Vec<u32> = bytemuck::pod_collect_to_vec(&factor(value));
+        define(&mut text, "FR", name, &words);
+    }
     text
+}
+
+/// What transforms of eight elements multiply by: w^2, (w + w^3)/2, (w - w^3)/2.
+fn eighths() -> [Fr; 3] {
+    let (w, half) = (Fr::root_of_unity(3), Fr::from(2).inverse());
+    let (square, cube) = (w.square(), w.square() * w);
+    [square, (w + cube) * half, (w - cube) * half]
+}
+
+/// 2^128 w and 2^256 w mod r, canonical: `Factor` in cuda/loose.cuh.
+fn factor(w: Fr) -> [[u64; 4]; 2] {
+    let half = Fr::from(1 << 32).square().square();
+    [(w * half).to_canonical_limbs(), w.0]
 }
 
 fn field(text: &mut String, name: &str, modulus: &[u64]) {
@@ -84,13 +102,17 @@ fn field(text: &mut String, name: &str, modulus: &[u64]) {
     for (what, value) in
         [("MODULUS", m.clone()), ("TWICE", &m + &m), ("ONE", &r % &m), ("R2", &r * &r % &m)]
     {
-        let words: Vec<_> = words(&value).iter().map(|word| format!("{word:#010x}u")).collect();
-        writeln!(text, "#define {name}_{what} {{{}}}", words.join(", ")).expect("a string");
+        define(text, name, what, &words(&value));
     }
     // Newton's iteration for 1/m doubles the bits that are right; m m = 1 mod 8, so m has 3 to start with.
     let low = modulus[0] as u32;
     let inverse = (0..4).fold(low, |x, _| x.wrapping_mul(2u32.wrapping_sub(low.wrapping_mul(x))));
     writeln!(text, "#define {name}_INVERSE {:#010x}u", inverse.wrapping_neg()).expect("a string");
+}
+
+fn define(text: &mut String, name: &str, what: &str, words: &[u32]) {
+    let words: Vec<_> = words.iter().map(|word| format!("{word:#010x}u")).collect();
+    writeln!(text, "#define {name}_{what} {{{}}}", words.join(", ")).expect("a string");
 }
 
 #[cfg(test)]
@@ -189,6 +211,45 @@ mod tests {
             let to = Fp::from_canonical_limbs(a.0).unwrap();
             let want = [*a * Fp::from(2).inverse(), Fp(a.to_canonical_limbs()), to];
             assert_eq!(answer, words(&want), "fp_forms {a:?}");
+        }
+    }
+
+    fn integer(limbs: &[u64]) -> BigUint {
+        limbs.iter().rev().fold(BigUint::ZERO, |x, limb| (x << 64u32) + *limb)
+    }
+
+    #[test]
+    fn host_twin_of_loose_elements_is_right() {
+        let r = integer(&Fr::MODULUS);
+        // Each also as itself and r.
+        let both = |x: &Fr| {
+            let mut above = (integer(&x.0) + &r).to_u64_digits();
+            above.resize(4, 0);
+            [(*x, x.0), (*x, above.try_into().expect("below 2^256"))]
+        };
+        let pairs =
+            pairs(&samples(Fr::from(7).inverse()).iter().flat_map(both).collect::<Vec<_>>());
+        let lines: Vec<_> = pairs.iter().map(|[a, b]| line("loose", &[a.1, b.1].map(Fr))).collect();
+        let [fourth_root, half_sum, half_difference] = eighths();
+        for ([(a, _), (b, _)], answer) in pairs.iter().zip(host_twin(&lines).into_iter().flatten())
+        {
+            let (a, b) = (*a, *b);
+            let products = [a * b, -(a * b)];
+            let by_constants = [a * fourth_root, a * half_sum, a * half_difference];
+            let want: Vec<_> =
+                [a + b, a - b].into_iter().chain(products).chain(by_constants).collect();
+            assert_eq!(answer, words(&want), "loose {a:?} {b:?}");
+        }
+    }
+
+    /// What cuda/loose.cuh wants of a `SmallFactor`.
+    #[test]
+    fn factors_of_eighths_are_small() {
+        let r = integer(&Fr::MODULUS);
+        for factor in eighths().map(factor) {
+            let [low, high] = factor.map(|limbs| integer(&limbs));
+            assert!(&low + ((&high * &r) >> 255u32) + 1u32 < r);
+            assert!(low + high < (BigUint::from(1u8) << 256u32) - &r);
         }
     }
 

@@ -1,6 +1,7 @@
 // The headers of cuda/ on a CPU: reads commands with operands as words of 32 bits in hexadecimal, prints results.
 // `cargo test host_twin` compiles it, and compares with the host's own arithmetic.
 #include "curve.cuh"
+#include "loose.cuh"
 
 #include <cstdio>
 #include <cstdlib>
@@ -34,6 +35,20 @@ template <typename F> void half_and_forms() {
     std::printf("\n");
 }
 
+// Of two elements below 2r.
+void loose() {
+    const u32 fourth_root[16] = FR_FOURTH_ROOT, half_sum[16] = FR_HALF_SUM, half_difference[16] = FR_HALF_DIFFERENCE;
+    const Loose a = read<Fr>(), b = read<Fr>();
+    const Fr w = b.reduced_if(true);
+    const Factor factor = Factor::of(w);
+    const Loose results[] = {
+        a + b, a - b, a * factor, a * factor.negate_if(!w.is_zero()), a * SmallFactor(fourth_root),
+        a * SmallFactor(half_sum), a * SmallFactor(half_difference),
+    };
+    for (const Loose &result : results) print(result.reduced_if(true));
+    std::printf("\n");
+}
+
 template <typename F> void curve() {
     auto p = read<Affine<F>>(), q = read<Affine<F>>();
     auto sum = Xyzz<F>::from(p), twice = sum.twice(), both = sum;
@@ -52,6 +67,7 @@ int main() {
         else if (!std::strcmp(command, "fp2")) field<Fp2>();
         else if (!std::strcmp(command, "fr_forms")) half_and_forms<Fr>();
         else if (!std::strcmp(command, "fp_forms")) half_and_forms<Fp>();
+        else if (!std::strcmp(command, "loose")) loose();
         else if (!std::strcmp(command, "g1")) curve<Fp>();
         else if (!std::strcmp(command, "g2")) curve<Fp2>();
         else std::abort();

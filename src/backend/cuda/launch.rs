@@ -226,23 +226,20 @@ impl Kernels {
         tables: &Tables,
         roots: &Roots,
     ) -> Result<()> {
-        let Tables { roots: small, coarse, fine, fine_inverse, split } = tables;
-        // Eight entries of each fine table a thread.
-        let log_threads = split.saturating_sub(3);
-        let threads = (small.len + coarse.len + (1 << log_threads)) as u64;
-        // SAFETY: ntt.cu: table(u32 log_n, u32 split, u32 log_threads, Fr *roots, Fr *coarse, Fr *fine, Fr *fine_inverse,
-        // Roots). A thread writes entries of its own, below `ROOTS`, 2^(log_n - split), 2^split and 2^split, the lengths in
-        // `Tables`.
+        let Tables { turns, coarse, fine, fine_inverse, split } = tables;
+        let entries = (turns.len + coarse.len + fine.len) as u64;
+        // SAFETY: ntt.cu: table(u32 log_n, u32 split, uint4 *turns, uint4 *coarse, uint4 *fine, uint4 *fine_inverse, Roots). A
+        // thread writes a factor of one table, or one of each of the last two: below 2 `TURNS`, 2^(log_n - split) and
+        // 2^split, the lengths in `Tables`.
         unsafe {
             stream.launch(
                 &self.ntt_table,
-                grid(threads),
+                grid(entries),
                 THREADS,
                 arguments![
                     log_n,
                     *split,
-                    log_threads,
-                    small.address,
+                    turns.address,
                     coarse.address,
                     fine.address,
                     fine_inverse.address,
@@ -270,8 +267,8 @@ impl Kernels {
         let is_top = low + bits == log_n;
         let fine = if inverse && is_top { &tables.fine_inverse } else { &tables.fine };
         // SAFETY: ntt.cu: interpolate and evaluate(Fr *data, u32 log_n, u32 low, u32 bits, u32 odd, u32 twiddle,
-        // const Fr *roots, const Fr *fine, const Fr *coarse, u32 split). A block touches its own tile, elements below
-        // 2^log_n, and reads what exponents below 2^(log_n + 1) index in the tables, which `Tables` holds.
+        // const uint4 *turns, const uint4 *fine, const uint4 *coarse, u32 split). A block touches its own tile, elements
+        // below 2^log_n, and reads what exponents below 2^(log_n + 1) index in the tables, which `Tables` holds.
         unsafe {
             stream.launch(
                 function,
@@ -284,7 +281,7 @@ impl Kernels {
                     bits,
                     odd,
                     twiddle,
-                    tables.roots.address,
+                    tables.turns.address,
                     fine.address,
                     tables.coarse.address,
                     tables.split

@@ -39,7 +39,7 @@ const GROUP_WINDOWS: u64 = 4;
 const LEVEL_ENTRIES: u64 = 1 << 25;
 /// Threads of a block of the affine levels and of sums, and blocks of the accumulation on a multiprocessor.
 const THREADS: u32 = 128;
-const SUM_BLOCKS: u64 = 3;
+const SUM_BLOCKS: u64 = 2;
 /// Blocks of the affine levels that fill a multiprocessor, pairs of a thread, and products of an inversion:
 /// cuda/levels.cu.
 const LEVEL_BLOCKS: u64 = 4;
@@ -287,7 +287,8 @@ impl<F: Coordinate> Plan<F> {
         };
         let level = if self.levels > 0 { self.level_entries() } else { 0 };
         let products = self.range(level, 0, 0, 1).blocks(block_len::<F>()) * block_len::<F>();
-        let runs = self.threads.max((slots >> self.levels).div_ceil(MAX_RUN)) + 1;
+        // As many a thread, and so up to one a thread more than the longest runs would be.
+        let runs = self.threads + (slots >> self.levels).div_ceil(MAX_RUN) + 1;
         Layout {
             points: sums.take::<Affine<F>>(if self.levels > 0 { slots >> self.levels } else { 0 }),
             level_sums: [sums.take::<Affine<F>>(level / 2), sums.take::<Affine<F>>(level / 4)],

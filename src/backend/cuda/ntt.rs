@@ -19,9 +19,12 @@ pub(super) const TILE: usize = 1 << DIGIT;
 /// Bits of a digit at most: a transform over a digit fits a tile.
 const DIGIT: u32 = 10;
 
-/// Elements of the table of roots, `ROOTS` in cuda/ntt.cu: the powers of the 8th root, and what elements turn by inside a
-/// digit with 1 to DIGIT - 3 bits below three levels, and the inverses of that.
-const ROOTS: usize = 8 + 2 * 7 * ((2 << (DIGIT - 3)) - 2);
+/// A known factor as the kernels have it, as long as two elements: `Factor` in cuda/loose.cuh.
+pub(super) type Factor = [Fr; 2];
+
+/// Factors of the table of turns, `TURNS` in cuda/ntt.cu: what elements turn by inside a digit with 1 to DIGIT - 3 bits
+/// below three levels, seven rows of all bits and values, and the inverses of that.
+const TURNS: usize = 2 * 7 * (2 << (DIGIT - 3));
 
 /// The levels over one digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +56,13 @@ pub(super) enum Twiddle {
 /// Parts of a transform table. Powers v^e for e below n; those from n on are the negatives, since v^n = -1.
 pub(super) struct Tables {
     /// Powers of roots of unity of small order: see cuda/ntt.cu.
-    pub roots: Slice<Fr>,
+    pub turns: Slice<Factor>,
     /// v^(e 2^split) for e below 2^(log_n - split).
-    pub coarse: Slice<Fr>,
+    pub coarse: Slice<Factor>,
     /// v^e for e below 2^split.
-    pub fine: Slice<Fr>,
+    pub fine: Slice<Factor>,
     /// The same divided by n, for the topmost pass of the inverse transforms.
-    pub fine_inverse: Slice<Fr>,
+    pub fine_inverse: Slice<Factor>,
     /// See [`split`].
     pub split: u32,
 }
@@ -68,27 +71,27 @@ impl Tables {
     fn new(log_n: u32, whole: Slice<Fr>) -> Self {
         let split = split(log_n);
         let (fine, coarse) = (1 << split, 1 << (log_n - split));
+        let whole = Slice::<Factor>::new(whole.address, whole.len / 2);
         Self {
-            roots: whole.part(0, ROOTS),
-            coarse: whole.part(ROOTS, coarse),
-            fine: whole.part(ROOTS + coarse, fine),
-            fine_inverse: whole.part(ROOTS + coarse + fine, fine),
+            turns: whole.part(0, TURNS),
+            coarse: whole.part(TURNS, coarse),
+            fine: whole.part(TURNS + coarse, fine),
+            fine_inverse: whole.part(TURNS + coarse + fine, fine),
             split,
         }
     }
 }
 
-/// How many bits of an exponent index the fine table, the rest the coarse one. Of up to 2^20 elements all: 64 MiB at most
-/// spare a product an element. Above, those of the topmost digit, so that all exponents of the other passes are multiples of
-/// 2^split and need the coarse table alone.
+/// How many bits of an exponent index the fine table, the rest the coarse one: those of the topmost digit, so that all
+/// exponents of the other passes are multiples of 2^split and need the coarse table alone.
 fn split(log_n: u32) -> u32 {
-    if digits(log_n) <= 2 { log_n } else { digit(log_n, 0).1 }
+    digit(log_n, 0).1
 }
 
 /// Elements of the tables for 2^log_n elements.
 pub(super) fn table_len(log_n: u32) -> usize {
     let split = split(log_n);
-    ROOTS + (1 << (log_n - split)) + (2 << split)
+    2 * (TURNS + (1 << (log_n - split)) + (2 << split))
 }
 
 pub(super) fn fill_table(
@@ -133,16 +136,14 @@ fn digit(log_n: u32, index: u32) -> (u32, u32) {
 
 /// The passes in their order: interpolation from the top digit down, evaluation from the lowest up.
 fn passes(log_n: u32, inverse: bool, odd: bool) -> Vec<Pass> {
-    let whole = split(log_n) == log_n;
     let pass = |index| {
         let (low, bits) = digit(log_n, index);
         // The topmost pass of an inverse transform divides by n as well.
         let twiddle = match index {
             0 if low == 0 && !odd && !inverse => Twiddle::None,
-            0 if whole => Twiddle::Fine,
+            0 if low == 0 => Twiddle::Fine,
             0 => Twiddle::Both,
             _ if low == 0 && !odd => Twiddle::None,
-            _ if whole => Twiddle::Fine,
             _ => Twiddle::Coarse,
         };
         Pass { low, bits, odd, twiddle }
@@ -164,8 +165,7 @@ mod tests {
                 assert_eq!(low + bits, end, "digit {index} of {log_n} bits");
                 assert!((1..=DIGIT).contains(&bits));
                 // Exponents of this pass, as powers of v, are multiples of 2^(log_n - low - bits).
-                let whole = split(log_n) == log_n;
-                assert!(index == 0 || whole || log_n - low - bits >= split(log_n));
+                assert!(index == 0 || log_n - low - bits >= split(log_n));
                 end = low;
             }
             assert_eq!(end, 0);
