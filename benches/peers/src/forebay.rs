@@ -12,6 +12,7 @@ use forebay::witness::{Assignment, Rows};
 use crate::cost::Cost;
 use crate::key::parameters;
 use crate::prover::{Blinding, Case, Proved, Prover, ProverName};
+use crate::system::System;
 
 /// forebay with a key and a synthesised system.
 pub struct Forebay {
@@ -22,10 +23,14 @@ pub struct Forebay {
 
 /// Sets the prover up for `case`.
 pub fn set_up(case: &Case) -> Result<Option<Box<dyn Prover>>> {
-    let system = &case.system;
-    let params = parameters(&case.key)?;
+    let (key, assignment) = key_and_assignment(&case.system, &parameters(&case.key)?)?;
+    Ok(Some(Box::new(Forebay { backend: Cpu::open(), key, assignment })))
+}
+
+/// The key out of [`parameters`], and the assignment with the rows' values.
+pub fn key_and_assignment(system: &System, params: &[u8]) -> Result<(ProvingKey, Assignment)> {
     let options = Options { check_points: false, progress: &Silent };
-    let key = Params::open(&params[..])?.read(options)?;
+    let key = Params::open(params)?.read(options)?;
     let evaluated = system.evaluate();
     let densities = system.densities();
     let scalars = |values: &[[u8; 32]]| values.iter().map(scalar).collect::<Vec<_>>();
@@ -39,7 +44,7 @@ pub fn set_up(case: &Case) -> Result<Option<Box<dyn Prover>>> {
     )?;
     let mut assignment = Assignment::from_witness(&scalars(&system.assignment));
     assignment.rows = Some(rows);
-    Ok(Some(Box::new(Forebay { backend: Cpu::open(), key, assignment })))
+    Ok((key, assignment))
 }
 
 impl Prover for Forebay {
@@ -48,13 +53,17 @@ impl Prover for Forebay {
     }
 
     fn prove(&mut self, blinding: &Blinding) -> Result<Proved> {
-        let blinding =
-            groth16::Blinding::fixed_for_testing(scalar(&blinding.r), scalar(&blinding.s));
+        let blinding = self::blinding(blinding);
         let (proof, cost) = Cost::of(|| {
             groth16::prove(&self.backend, &self.key, &self.assignment, &blinding, &Silent)
         });
         Ok(Proved { cost, proof: Some(proof?.to_bytes()) })
     }
+}
+
+/// `blinding` in our types.
+pub fn blinding(blinding: &Blinding) -> groth16::Blinding {
+    groth16::Blinding::fixed_for_testing(scalar(&blinding.r), scalar(&blinding.s))
 }
 
 fn scalar(bytes: &[u8; 32]) -> Fr {

@@ -10,9 +10,11 @@ use ark_groth16::ProvingKey;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
+#[cfg(feature = "bellperson")]
+use crate::bellperson;
 use crate::cost::Cost;
 use crate::system::{Scalar, System, to_bytes};
-use crate::{ark, bellperson, forebay};
+use crate::{ark, forebay};
 
 /// A proof, `A | B | C`, each compressed in the zcash encoding.
 pub type ProofBytes = [u8; 192];
@@ -75,7 +77,10 @@ impl ProverName {
     pub fn set_up(self, case: &Case) -> Result<Option<Box<dyn Prover>>> {
         Ok(match self {
             ProverName::Ark => Some(Box::new(ark::Ark::new(case)?)),
+            #[cfg(feature = "bellperson")]
             ProverName::Bellperson => Some(Box::new(bellperson::Bellperson::new(case)?)),
+            #[cfg(not(feature = "bellperson"))]
+            ProverName::Bellperson => None,
             ProverName::Forebay => forebay::set_up(case)?,
         })
     }
