@@ -1,6 +1,6 @@
 //! A key and an assignment with a circuit's counts and kinds of values, without the circuit: to measure whole proofs of any size.
 //!
-//! Values are pseudo-random. So are the key's points, of which only [`TILE`] are distinct in each query: their logarithms are
+//! Values are pseudo-random. So are the key's points, of which only 2^17 are distinct in each query: their logarithms are
 //! known. The verifying key is made to fit: its point for the constant 1 is the one with which the proof of this very assignment
 //! verifies. It needs the logarithms of all five sums, which are computed in Fr, so verification compares every sum and the
 //! quotient of a backend with another way to compute them.
