@@ -1,14 +1,16 @@
 //! What can be typed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use forebay::backend::Backend;
 use forebay::backend::cpu::Cpu;
 #[cfg(feature = "cuda")]
 use forebay::backend::cuda::{self, Cuda};
 use forebay::backend::virtual_card::{CardModel, VirtualCard};
+use forebay::compare::Backends;
 use forebay::engine::Devices;
+use forebay::profile::Profile;
 use forebay::simulate::Scheme;
 use forebay::{Error, Result};
 use tracing::level_filters::LevelFilter;
@@ -42,6 +44,8 @@ pub enum Command {
     Batch(Batch),
     /// Measure whole proofs with the counts and values of a real circuit.
     Bench(Bench),
+    /// Make one proof on several backends, stage by stage, and say where they differ. r and s are fixed: no such proof is kept.
+    Compare(Compare),
     /// Say how proofs of a key would run in a given memory, and why so.
     Plan(Plan),
     /// Check a proof (snarkjs' argument order), more strictly than snarkjs.
@@ -108,6 +112,7 @@ impl DeviceOptions {
     ///
     /// # Errors
     /// If the backend asked for has none.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only cards record"))]
     pub fn open(&self, terminal: &Terminal, record: bool) -> Result<Devices> {
         self.expect_cards_if_numbered()?;
         let mut devices = Devices::new();
@@ -272,6 +277,99 @@ pub struct Bench {
     pub json: bool,
 }
 
+/// `forebay compare`.
+#[derive(Args)]
+#[command(
+    group(ArgGroup::new("what").required(true).multiple(true).args(["key", "shape", "log_n", "replay"])),
+    after_help = "r and s are fixed, so that proofs can be compared: such proofs are not zero-knowledge, and none is written.\n\
+                  Exit codes: 0 all agree; 1 some differ, or no proof verifies; 2 usage; 3 a machine failed."
+)]
+pub struct Compare {
+    /// What to compare, such as cpu,cuda: everything is compared with the first, and has its input from it.
+    #[arg(long, required = true, value_delimiter = ',', value_name = "BACKENDS")]
+    pub backends: Vec<BackendChoice>,
+    /// A proving key, a .zkey of snarkjs for Groth16 over BLS12-381.
+    #[arg(requires = "witness", conflicts_with_all = ["shape", "log_n", "seed", "replay"])]
+    pub key: Option<PathBuf>,
+    /// A witness of it, a .wtns of circom or snarkjs.
+    pub witness: Option<PathBuf>,
+    /// Instead of files: the counts and kinds of values of a circuit, with a synthetic key. porep-32gib, snap-32gib,
+    /// window-post-32gib, winning-post-32gib, dense-K, bits-K.
+    #[arg(long, value_name = "NAME", conflicts_with = "replay")]
+    pub shape: Option<String>,
+    /// Scale the shape to a domain of 2^K; without a shape, random values that fill one.
+    #[arg(long, value_name = "K", conflicts_with = "replay")]
+    pub log_n: Option<u32>,
+    /// What synthetic values and keys are made from.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    pub seed: u64,
+    /// Do what is in a file of --out again.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "out"])]
+    pub replay: Option<PathBuf>,
+    /// Where to write the smallest input for which some differ, if they do. It holds values of the witness.
+    #[arg(long, default_value = "failing.json", value_name = "FILE")]
+    pub out: PathBuf,
+    /// The memory to use of each device, such as 16GiB, instead of all that is free.
+    #[arg(long, value_name = "BYTES", value_parser = forebay::bytes::parse)]
+    pub vram: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What backends are compared by.
+pub enum What<'a> {
+    /// A key and a witness.
+    Files(&'a Path, &'a Path),
+    /// A circuit's counts and kinds of values.
+    Shape(Profile),
+    /// A failing input.
+    Replay(&'a Path),
+}
+
+impl Compare {
+    /// What to compare by.
+    ///
+    /// # Errors
+    /// If that is missing, or no circuit of this name or size.
+    pub fn what(&self) -> Result<What<'_>> {
+        match (&self.replay, &self.key, &self.witness, &self.shape, self.log_n) {
+            (Some(path), ..) => Ok(What::Replay(path)),
+            (_, Some(key), Some(witness), ..) => Ok(What::Files(key, witness)),
+            (.., Some(name), None) => Profile::named(name).map(What::Shape),
+            (.., Some(name), Some(log_n)) => Profile::named(name)?.scaled(log_n).map(What::Shape),
+            (.., Some(log_n)) => Profile::named(&format!("dense-{log_n}")).map(What::Shape),
+            _ => Err(Error::Usage(
+                "a key and a witness, a shape, a size, or a file to replay".into(),
+            )),
+        }
+    }
+
+    /// Opens the backends.
+    ///
+    /// # Errors
+    /// If one has no device, or is no one's name.
+    pub fn open(&self) -> Result<Backends> {
+        let mut backends = Backends::new();
+        for (index, backend) in self.backends.iter().enumerate() {
+            if self.backends[..index].contains(backend) {
+                return Err(Error::Usage("a backend is named twice".into()));
+            }
+            let devices = DeviceOptions { backend: *backend, device: None, vram: self.vram };
+            match backend {
+                BackendChoice::Auto => {
+                    return Err(Error::Usage("auto is no backend: name those to compare".into()));
+                }
+                BackendChoice::Cpu => backends.add(devices.cpu()),
+                BackendChoice::Virtual => backends.add(devices.virtual_card()),
+                #[cfg(feature = "cuda")]
+                BackendChoice::Cuda => backends.add(devices.card()?),
+            }
+        }
+        Ok(backends)
+    }
+}
+
 impl Plan {
     /// Whose answers to plan by.
     pub fn devices(&self) -> DeviceOptions {
@@ -300,7 +398,7 @@ pub struct Plan {
 }
 
 /// The backends that can be asked for.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BackendChoice {
     /// The fastest that is there.
     Auto,

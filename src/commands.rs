@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod bench;
+pub mod compare;
 pub mod devices;
 pub mod doctor;
 pub mod export_vk;

@@ -19,6 +19,9 @@ pub enum Error {
     /// A proof was made but did not verify; nothing was returned.
     #[error("the new proof does not verify, so it was thrown away: {0}")]
     SelfVerify(String),
+    /// Backends do not give the same.
+    #[error("{0}")]
+    Differ(String),
     /// Arguments that do not go together.
     #[error("{0}")]
     Usage(String),
@@ -188,12 +191,12 @@ impl Error {
         |source| Self::Io { path: path.to_owned(), source }
     }
 
-    /// The command line's exit code: 1 the proof or an input is invalid, 2 usage (a file that does
+    /// The command line's exit code: 1 the proof or an input is invalid, or backends differ, 2 usage (a file that does
     /// not exist among them), 3 the machine failed.
     pub fn exit_code(&self) -> u8 {
         use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
         match self {
-            Self::Invalid(_) | Self::Unsatisfied(_) | Self::SelfVerify(_) => 1,
+            Self::Invalid(_) | Self::Unsatisfied(_) | Self::SelfVerify(_) | Self::Differ(_) => 1,
             Self::Usage(_) => 2,
             Self::Io { source, .. } => match source.kind() {
                 NotFound | IsADirectory | NotADirectory => 2,

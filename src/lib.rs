@@ -10,7 +10,7 @@
 //!    leases and operations on streams;
 //! 5. [`plan`]: what a proof needs of a device, [`groth16`]: the prover, [`engine`]: many proofs on a few
 //!    devices, and [`proof`]: the result and its verifier;
-//! 6. [`setup`]: development keys, and [`selftest`]: known answers;
+//! 6. [`setup`]: development keys, [`selftest`]: known answers, and [`compare`]: one proof on several backends, stage by stage;
 //! 7. [`profile`]: circuits by their counts, to plan and measure without them; [`timeline`]: what happened when, and [`simulate`]: what would happen on a card, in virtual time.
 #![warn(missing_docs)]
 
@@ -20,6 +20,7 @@ pub mod budget;
 pub mod bytes;
 mod cache;
 pub mod compact;
+pub mod compare;
 pub mod curve;
 pub mod engine;
 pub mod error;

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Prove(options) => commands::prove::run(options, &terminal),
         Command::Batch(options) => commands::batch::run(options, &terminal),
         Command::Bench(options) => commands::bench::run(options, &terminal),
+        Command::Compare(options) => commands::compare::run(options, &terminal),
         Command::Plan(options) => commands::plan::run(options, &terminal),
         Command::Verify(options) => commands::verify::run(options, &terminal),
         Command::Setup(options) => commands::setup::run(options, &terminal),

@@ -9,7 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use circuit::{Circuit, wtns};
+use forebay::backend::cpu::Cpu;
+use forebay::backend::virtual_card::{CardModel, Fault, VirtualCard};
+use forebay::compare::{Backends, compare};
 use forebay::field::{Field, Fr};
+use forebay::format::Silent;
+use forebay::profile::{Profile, synthetic::synthesise};
 use tempfile::TempDir;
 use vectors::{Circom, read};
 
@@ -386,6 +391,81 @@ fn plan_prints_the_ladder_the_choice_and_why() {
     contains(&err, &[&format!("need {smallest} bytes")]);
     let (_, err) = place.expect(2, "plan nothing-of-this-name");
     contains(&err, &["porep-32gib", "dense-K"]);
+}
+
+#[test]
+fn compare_prints_what_backends_agree_on() {
+    let place = Place::with_fixture("edge");
+    let line = "compare --backends cpu,virtual";
+    let (out, _) = place.expect(0, &format!("{line} c.zkey c.wtns"));
+    contains(&out, &["r and s are fixed", "BLAKE3", "rows of A", "c: evaluate odd", "B sum in G2"]);
+    assert!(!out.contains("DIFFERS"));
+    let (out, _) = place.expect(0, &format!("{line} --shape porep-32gib --log-n 8 --json"));
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&report["agree"], &report["proved"]), (&true.into(), &true.into()));
+    assert_eq!(report["stages"][0]["results"][1]["backend"], "virtual");
+    assert!(report["failing"].is_null());
+    // Another seed, other values.
+    let digest = |seed: u32| {
+        let (out, _) = place.expect(0, &format!("{line} --log-n 4 --seed {seed} --json"));
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        report["stages"][0]["results"][0]["blake3"].to_string()
+    };
+    assert!(digest(1) == digest(1) && digest(1) != digest(2));
+    assert!(!place.names().contains(&"failing.json".into()));
+
+    let values = wtns(&[Fr::ONE; 99]);
+    place.write("bad.wtns", &values);
+    let (out, err) = place.expect(1, &format!("{line} c.zkey bad.wtns"));
+    contains(&out, &["H sum"]);
+    contains(&err, &["all backends agree", "does not satisfy"]);
+    for (arguments, words) in [
+        ("--backends cpu --log-n 4", "two backends"),
+        ("--backends cpu,cpu --log-n 4", "named twice"),
+        ("--backends cpu,auto --log-n 4", "auto"),
+        ("--backends cpu,virtual", "required"),
+        ("--backends cpu,virtual c.zkey", "WITNESS"),
+        ("--backends cpu,virtual c.zkey c.wtns --log-n 4", "cannot be used with"),
+        ("--backends cpu,virtual c.zkey c.wtns --seed 1", "cannot be used with"),
+        ("--backends cpu,virtual c.zkey c.wtns --out c.wtns", "named twice"),
+        ("--backends cpu,virtual --log-n 1", "domains"),
+        ("--backends cpu,virtual --replay none.json", "none.json"),
+    ] {
+        contains(&place.expect(2, &format!("compare {arguments}")).1, &[words]);
+    }
+    place.expect(3, "compare --backends cpu,virtual --log-n 10 --vram 4KiB");
+}
+
+#[test]
+fn compare_does_a_failing_input_again() {
+    let place = Place::new();
+    let card = VirtualCard::open(CardModel::midrange());
+    (0..1000).for_each(|after| card.inject(Fault::CorruptLaunch, after));
+    let mut backends = Backends::new();
+    backends.add(Cpu::open());
+    backends.add(card);
+    let profile = Profile::named("dense-4").unwrap();
+    let (key, assignment) = synthesise(&profile, 1).unwrap();
+    let report = compare(&backends, &key, &assignment, &Silent).unwrap();
+    let file = report.finding.unwrap().failing.to_json().unwrap();
+    place.write("failing.json", &file);
+    // The card of the command has no fault.
+    let line = "compare --backends cpu,virtual --replay";
+    let (out, _) = place.expect(0, &format!("{line} failing.json"));
+    contains(&out, &["witness", "1  "]);
+    let (out, _) = place.expect(0, &format!("{line} failing.json --json"));
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["stages"][0]["elements"], 1);
+    assert!(report["proved"].is_null());
+
+    place.write("cut.json", &file[..file.len() / 2]);
+    contains(&place.expect(1, &format!("{line} cut.json")).1, &["cut.json", "line "]);
+    let altered = String::from_utf8(file).unwrap().replace("\"witness\"", "\"product\"");
+    place.write("altered.json", altered.as_bytes());
+    contains(&place.expect(1, &format!("{line} altered.json")).1, &["altered.json", "blake3"]);
+    let large = std::fs::File::create(place.path("large.json")).unwrap();
+    large.set_len(1 << 40).unwrap();
+    contains(&place.expect(1, &format!("{line} large.json")).1, &["large.json", "at most"]);
 }
 
 #[test]
