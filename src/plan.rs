@@ -170,6 +170,8 @@ pub struct Plan {
     pub quotient: Quotient,
     /// How the sums are cut.
     pub chunks: Chunks,
+    /// Bytes of scratch for the H sum and for the sums over the witness.
+    pub scratch: [u64; 2],
     /// Partitions that the capacity admits at once: with 2, the next one's transforms run beside this one's sums.
     pub in_flight: u32,
     /// The stages in order: quotient, H sum, sums over the witness.
@@ -365,6 +367,7 @@ fn plan(
         resident_bytes: resident.iter().map(|part| shape.part_bytes(*part)).sum(),
         quotient,
         chunks: sums.chunks(),
+        scratch: sums.scratch(),
         in_flight: 1,
         stages,
         host_bytes,

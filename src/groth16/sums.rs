@@ -60,7 +60,8 @@ impl<B: Backend> Work<'_, B> {
         self.lease.shrink(self.plan.bytes_from(1));
         self.enter("H sum")?;
         let mut running = Running::new(self.progress);
-        self.sum_all(&of_h, h, &mut running)?;
+        let [scratch_h, scratch_w] = self.plan.scratch;
+        self.sum_all(&of_h, h, scratch_h, &mut running)?;
 
         self.lease.shrink(self.plan.bytes_from(2));
         self.enter("sums over the witness")?;
@@ -69,7 +70,7 @@ impl<B: Backend> Work<'_, B> {
             (None, Chunks::Witness { .. }) => Scalars::Packed,
             (None, _) => Scalars::Device(self.witness(0..self.task.shape.variables)?),
         };
-        self.sum_all(&of_w, witness, &mut running)?;
+        self.sum_all(&of_w, witness, scratch_w, &mut running)?;
         running.finish()
     }
 
@@ -81,14 +82,16 @@ impl<B: Backend> Work<'_, B> {
         Ok(())
     }
 
-    /// Queues the sums of `items`, in order.
+    /// Queues the sums of `items`, in order, all in the same scratch.
     fn sum_all(
         &self,
         items: &[Item],
         scalars: Scalars<B>,
+        scratch_bytes: u64,
         running: &mut Running<'_, B>,
     ) -> Result<()> {
-        let mut scratch = self.scratch(items)?;
+        let scratch_words = scratch_bytes.div_ceil(8) as usize;
+        let mut scratch = self.backend.alloc(self.lease, "MSM scratch", scratch_words)?;
         let mut loaded: Option<(Range<usize>, B::Buffer<Fr>)> = None;
         let mut held = None;
         for item in items {
@@ -234,16 +237,6 @@ impl<B: Backend> Work<'_, B> {
         let mut part = self.backend.alloc(self.lease, "part of h", values.len())?;
         self.backend.upload(&self.copy, values, &mut part, 0)?;
         Ok(part)
-    }
-
-    /// Scratch for any of `items`.
-    fn scratch(&self, items: &[Item]) -> Result<B::Buffer<u64>> {
-        let bytes = |item: &Item| match item.part {
-            Part::BG2 => self.backend.msm_scratch::<Fp2>(item.scalars.len()),
-            _ => self.backend.msm_scratch::<Fp>(item.scalars.len()),
-        };
-        let most = items.iter().map(bytes).max().unwrap_or_default();
-        self.backend.alloc(self.lease, "MSM scratch", most.div_ceil(8) as usize)
     }
 }
 

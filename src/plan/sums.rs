@@ -186,6 +186,11 @@ impl Sums {
         self.chunks
     }
 
+    /// Bytes of scratch for H and for the rest.
+    pub(super) fn scratch(&self) -> [u64; 2] {
+        [self.h.1, self.w.1]
+    }
+
     /// The largest buffer.
     pub(super) fn largest(&self, out_of_core: bool) -> u64 {
         let (h, w) = (&self.h, &self.w);
