@@ -89,6 +89,36 @@ const ELEMENTS_OF_POST: ([Kinds; 2], [Kinds; 2]) = (
     [Kinds { zero: 0.0053, one: 0.0035, ..Kinds::WIDE }; 2],
 );
 
+/// Filecoin's circuits, one partition each; counts are exact.
+const FILECOIN: [(&str, Profile); 4] = [
+    (
+        "porep-32gib",
+        filecoin(27, 328, 130_169_893, [129_753_620, 33_112_282, 130_278_869], BITS_OF_POREP),
+    ),
+    (
+        "snap-32gib",
+        filecoin(27, 5, 80_978_488, [80_743_586, 20_983_608, 81_049_504], BITS_OF_POREP),
+    ),
+    (
+        "window-post-32gib",
+        filecoin(27, 25_840, 126_902_376, [96_205_645, 91_925_767, 125_305_057], ELEMENTS_OF_POST),
+    ),
+    (
+        "winning-post-32gib",
+        filecoin(19, 133, 375_210, [284_329, 272_185, 370_723], ELEMENTS_OF_POST),
+    ),
+];
+
+const fn filecoin(
+    log_n: u32,
+    inputs: usize,
+    aux: usize,
+    [a, b, rows]: [usize; 3],
+    (sides, values): ([Kinds; 2], [Kinds; 2]),
+) -> Profile {
+    Profile { log_n, inputs, aux, a, b, rows, sides, values }
+}
+
 impl Profile {
     /// The names that [`Profile::named`] knows, `K` standing for the log2 of a domain.
     pub const NAMES: [&str; 6] = [
@@ -106,27 +136,8 @@ impl Profile {
     /// # Errors
     /// [`Error::Usage`] if there is none of this name.
     pub fn named(name: &str) -> Result<Self> {
-        let filecoin = |log_n, inputs, aux, [a, b, rows]: [usize; 3], (sides, values)| {
-            Ok(Self { log_n, inputs, aux, a, b, rows, sides, values })
-        };
-        match name {
-            "porep-32gib" => {
-                let counts = [129_753_620, 33_112_282, 130_278_869];
-                return filecoin(27, 328, 130_169_893, counts, BITS_OF_POREP);
-            }
-            "snap-32gib" => {
-                let counts = [80_743_586, 20_983_608, 81_049_504];
-                return filecoin(27, 5, 80_978_488, counts, BITS_OF_POREP);
-            }
-            "window-post-32gib" => {
-                let counts = [96_205_645, 91_925_767, 125_305_057];
-                return filecoin(27, 25_840, 126_902_376, counts, ELEMENTS_OF_POST);
-            }
-            "winning-post-32gib" => {
-                let counts = [284_329, 272_185, 370_723];
-                return filecoin(19, 133, 375_210, counts, ELEMENTS_OF_POST);
-            }
-            _ => {}
+        if let Some((_, profile)) = FILECOIN.iter().find(|(known, _)| *known == name) {
+            return Ok(*profile);
         }
         let size = |prefix| -> Option<u32> { name.strip_prefix(prefix)?.parse().ok() };
         let (log_n, kinds) = match (size("dense-"), size("bits-")) {
