@@ -1,0 +1,73 @@
+//! Arrays that a key shares with whoever uses them, wherever they are.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::backend::Shared;
+
+/// A read-only array whose clones are the same memory: a vector's, or a part of a map of a file.
+pub struct Array<T>(Shared<T>);
+
+impl<T> Array<T> {
+    /// The elements of whatever holds them.
+    pub fn of(holder: impl AsRef<[T]> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(holder))
+    }
+
+    /// The same memory, as a backend adopts it.
+    pub fn shared(&self) -> Shared<T> {
+        self.0.clone()
+    }
+}
+
+impl<T> Deref for Array<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        (*self.0).as_ref()
+    }
+}
+
+impl<T> AsRef<[T]> for Array<T> {
+    fn as_ref(&self) -> &[T] {
+        self
+    }
+}
+
+impl<T> Clone for Array<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Send + Sync + 'static> From<Vec<T>> for Array<T> {
+    fn from(elements: Vec<T>) -> Self {
+        Self::of(elements)
+    }
+}
+
+impl<T: Send + Sync + 'static> FromIterator<T> for Array<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
+        Self::of(Vec::from_iter(elements))
+    }
+}
+
+impl<T: Send + Sync + 'static> Default for Array<T> {
+    fn default() -> Self {
+        Self::from(Vec::new())
+    }
+}
+
+impl<T: PartialEq> PartialEq for Array<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl<T: Eq> Eq for Array<T> {}
+
+impl<T: fmt::Debug> fmt::Debug for Array<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
+}
