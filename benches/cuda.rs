@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use forebay::Result;
 use forebay::backend::cuda::{Cuda, Options};
-use forebay::backend::{Backend, Msm, Multiples, Pending, Quotient, Transform};
-use forebay::curve::{Affine, Coordinate, FixedBase};
+use forebay::backend::{Backend, Msm, Multiples, Pending, Quotient, Raised, Transform};
+use forebay::curve::{Affine, Coordinate, FixedBase, Point};
 use forebay::field::{Field, Fp, Fp2, Fr};
 
 fn main() -> Result<()> {
@@ -34,6 +34,18 @@ fn main() -> Result<()> {
             let bits = sum::<Fp>(&card, log_n, true)?;
             let second = sum::<Fp2>(&card, log_n, false)?;
             println!("| 2^{log_n} | {random:.3} | {bits:.3} | {second:.3} |");
+        }
+    }
+    if wanted("raised") {
+        let columns = RAISED_WINDOWS.map(|bits| format!("{bits} bits"));
+        println!("| n | plain | chosen | {} | to raise, ms |", columns.join(" | "));
+        println!("| --- | --- | --- |{} --- |", " --- |".repeat(RAISED_WINDOWS.len()));
+        // The largest has more digits than the sort takes at a time.
+        for log_n in (16..=22).chain([24]) {
+            raised::<Fp>(&card, log_n)?;
+            if log_n <= 20 {
+                raised::<Fp2>(&card, log_n)?;
+            }
         }
     }
     if wanted("multiples") {
@@ -197,13 +209,7 @@ fn sum<F: Coordinate>(card: &Cuda, log_n: u32, bits: bool) -> Result<f64> {
     });
     let some: Vec<_> = some.take(n.min(1 << 14)).collect();
     let bases: Vec<Affine<F>> = some.into_iter().cycle().take(n).collect();
-    let mut state = 88_172_645_463_325_252u64;
-    let mut word = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut word = words();
     let mut scalar = || match if bits { word() % 20 } else { 19 } {
         0..9 => Fr::ZERO,
         9..18 => Fr::ONE,
@@ -222,11 +228,113 @@ fn sum<F: Coordinate>(card: &Cuda, log_n: u32, bits: bool) -> Result<f64> {
     let mut run = || {
         let started = Instant::now();
         let (bases, scalars) = (&on_card.0, &on_card.1);
-        let msm = Msm { bases, base_range: 0..n, scalars, range: 0..n, density: None };
+        let msm =
+            Msm { bases, base_range: 0..n, scalars, range: 0..n, density: None, raised: None };
         card.msm::<F>(&stream, msm, &mut scratch)?.wait()?;
         Ok(started.elapsed())
     };
     Ok(median(&mut run)?.as_secs_f64() * 1e3)
+}
+
+/// Windows to try beside the one that the card's backend chooses.
+const RAISED_WINDOWS: [u32; 6] = [15, 16, 17, 18, 19, 20];
+
+/// A row for sums over 2^log_n points, all different, random scalars: over plain bases, and over raised ones. All give the same.
+fn raised<F: Coordinate>(card: &Cuda, log_n: u32) -> Result<()> {
+    let n = 1usize << log_n;
+    let chosen = card.raised_for::<F>(n).expect("multiples for sums of this size");
+    let windows = RAISED_WINDOWS.map(Raised::new).into_iter();
+    let point = size_of::<Affine<F>>();
+    let scalars = random_scalars(n);
+    let base = FixedBase::with_window(&F::generator(), 8);
+
+    // Multiples of the generator by scalars that are far from each other.
+    let lease = card
+        .budget()
+        .lease("points", (n * (Fr::BYTES + point) + base.table.len() * point) as u64)?;
+    let stream = card.stream()?;
+    let mut bases = vec![F::generator(); n];
+    {
+        let table = card.adopt(&stream, &lease, "table", base.table.clone())?;
+        let mut logs = card.alloc::<Fr>(&lease, "logarithms", n)?;
+        card.upload(&stream, &random_scalars(2 * n)[n..], &mut logs, 0)?;
+        let mut points = card.alloc::<Affine<F>>(&lease, "points", n)?;
+        let window_bits = base.window_bits;
+        let multiples = Multiples { table: &table, window_bits, scalars: &logs, range: 0..n };
+        card.multiples::<F>(&stream, multiples, &mut points)?;
+        card.download(&stream, &points, 0, &mut bases)?;
+    }
+
+    let mut want: Option<Point<F>> = None;
+    let mut row = vec![format!("2^{log_n}, {}", F::GROUP)];
+    let mut to_raise = Duration::ZERO;
+    for raised in [None, Some(chosen)].into_iter().chain(windows.map(Some)) {
+        let (scratch_bytes, copies) = match raised {
+            None => (card.msm_scratch::<F>(n), 1),
+            Some(raised) => (card.raised_scratch::<F>(raised, n), raised.windows()),
+        };
+        let words = scratch_bytes.div_ceil(8) as usize;
+        let bytes = 8 * words + n * (Fr::BYTES + copies * point);
+        let lease = card.budget().lease("sum", bytes as u64)?;
+        let mut scratch = card.alloc::<u64>(&lease, "scratch", words)?;
+        let mut on_card = card.alloc::<Fr>(&lease, "scalars", n)?;
+        card.upload(&stream, &scalars, &mut on_card, 0)?;
+        let mut points = card.alloc::<Affine<F>>(&lease, "bases", n * copies)?;
+        card.upload(&stream, &bases, &mut points, 0)?;
+        if let Some(raised) = raised {
+            card.download(&stream, &points, 0, &mut [F::generator()])?;
+            let started = Instant::now();
+            card.raise::<F>(&stream, raised, &mut points)?;
+            card.download(&stream, &points, 0, &mut [F::generator()])?;
+            if raised == chosen {
+                to_raise = started.elapsed();
+            }
+        }
+        let mut sum = None;
+        let mut run = || {
+            let started = Instant::now();
+            let msm = Msm {
+                bases: &points,
+                base_range: 0..n,
+                scalars: &on_card,
+                range: 0..n,
+                density: None,
+                raised,
+            };
+            sum = Some(card.msm::<F>(&stream, msm, &mut scratch)?.wait()?);
+            Ok(started.elapsed())
+        };
+        let ms = median(&mut run)?.as_secs_f64() * 1e3;
+        row.push(match raised {
+            Some(raised) if row.len() == 2 => format!("{ms:.3} ({} bits)", raised.window_bits()),
+            _ => format!("{ms:.3}"),
+        });
+        let sum = sum.expect("it ran");
+        assert!(*want.get_or_insert(sum) == sum, "{}: {raised:?} gives another sum", row[0]);
+    }
+    println!("| {} | {:.1} |", row.join(" | "), to_raise.as_secs_f64() * 1e3);
+    Ok(())
+}
+
+/// Numbers that look random, the same every time (Marsaglia's xorshift).
+fn words() -> impl FnMut() -> u64 {
+    let mut state = 88_172_645_463_325_252u64;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    }
+}
+
+/// Scalars below 2^254, no two of which are related.
+fn random_scalars(len: usize) -> Vec<Fr> {
+    let mut word = words();
+    let scalar = |_| {
+        let limbs = [word(), word(), word(), word() >> 2];
+        Fr::from_montgomery_limbs(limbs).expect("below r")
+    };
+    (0..len).map(scalar).collect()
 }
 
 /// The median of seven runs, after one that is not counted.

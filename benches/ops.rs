@@ -43,12 +43,12 @@ fn operations<B: Backend>(c: &mut Criterion, backend: &B) {
 
         // Three entries a row, two of them with coefficient 1, as circuits have them.
         let matrix = Matrix {
-            row_start: Arc::new((0..=n as u32).map(|row| 3 * row).collect()),
-            column: Arc::new((0..3 * n as u32).map(|entry| (entry * 7919) % n as u32).collect()),
-            coefficient: Arc::new(
-                (0..3 * n as u32).map(|entry| if entry % 3 == 2 { 2 } else { 0 }).collect(),
-            ),
-            table: Arc::new(vec![Fr::ONE, -Fr::ONE, Fr::from(5).inverse()]),
+            row_start: (0..=n as u32).map(|row| 3 * row).collect(),
+            column: (0..3 * n as u32).map(|entry| (entry * 7919) % n as u32).collect(),
+            coefficient: (0..3 * n as u32)
+                .map(|entry| if entry % 3 == 2 { 2 } else { 0 })
+                .collect(),
+            table: vec![Fr::ONE, -Fr::ONE, Fr::from(5).inverse()].into(),
         };
         let matrix = DeviceMatrix::adopt(backend, &stream, &lease, &matrix).unwrap();
         group.bench_function(id("matvec"), |b| {
@@ -91,8 +91,14 @@ fn msm<B: Backend, F: Coordinate>(
         .unwrap();
     group.bench_function(id, |b| {
         b.iter(|| {
-            let msm =
-                Msm { bases: &bases, base_range: 0..len, scalars, range: 0..len, density: None };
+            let msm = Msm {
+                bases: &bases,
+                base_range: 0..len,
+                scalars,
+                range: 0..len,
+                density: None,
+                raised: None,
+            };
             backend.msm::<F>(&stream, msm, &mut scratch).unwrap().wait().unwrap()
         });
     });

@@ -20,6 +20,27 @@ template <typename F> struct Affine {
     DEVICE bool is_infinity() const { return x.is_zero() && y.is_zero(); }
 };
 
+// (X/Z^2, Y/Z^3), for chains of doublings: these need no Z, so that it may count from 1 wherever a chain goes on.
+template <typename F> struct Jacobian {
+    F x, y, z;
+
+    // EFD dbl-2009-l, 2M + 5S. Z becomes 0 for infinity (0, 0) alone, which stays: no other point's double is infinity, since both
+    // curves have an odd number of points.
+    DEVICE void double_in_place() {
+        z = z * y.twice();
+        F a = x.square(), b = y.square(), c = b.square();
+        F d = ((x + b).square() - a - c).twice(), e = a.twice() + a;
+        x = e.square() - d.twice();
+        y = e * (d - x) - c.twice().twice().twice();
+    }
+
+    // The affine point, from 1/Z.
+    DEVICE Affine<F> over(const F &inverse) const {
+        F square = inverse.square();
+        return {x * square, y * (square * inverse)};
+    }
+};
+
 // (X/ZZ, Y/ZZZ) with ZZ^3 = ZZZ^2; infinity is ZZ = 0.
 template <typename F> struct Xyzz {
     struct Stored {

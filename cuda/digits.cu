@@ -108,10 +108,14 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS) scan_totals(u32 *sums
     }
 }
 
+namespace {
+
 // The digits of each point's scalar, window by window, and how many fall into each partition (counts start at 0).
-// With a density, the scalar at place p belongs to base `ranks[p / 64]` + the set bits below p in its word.
-extern "C" __global__ void __launch_bounds__(DIGIT_THREADS)
-    msm_digits(Shape shape, const Fr *scalars, u32 len, const u64 *density, const u32 *ranks, u32 *digits, u32 *partition_counts) {
+// With a density, the scalar at place p belongs to base `ranks[p / 64]` + the set bits below p in its word. Over raised bases
+// all `windows` share the buckets of one.
+template <bool RAISED>
+DEVICE void digits_of(const Shape &shape, u32 windows, const Fr *scalars, u32 len, const u64 *density, const u32 *ranks, u32 *digits,
+                      u32 *partition_counts) {
     __shared__ u32 limbs[DIGIT_THREADS][9];
     __shared__ u32 counts[MAX_PARTITIONS];
     u32 *mine = limbs[threadIdx.x];
@@ -132,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(DIGIT_THREADS)
         for (int i = 0; i < 8; i++) mine[i] = scalar.limbs[i];
         mine[8] = 0;
         u32 w = shape.window_bits;
-        for (u32 window = 0; window < shape.windows; window++) {
+        for (u32 window = 0; window < windows; window++) {
             // Booth's rule: the window's bits and the one below them.
             u32 low = (shape.first_window + window) * w, at = low ? low - 1 : 0;
             u32 raw = __funnelshift_r(mine[at / 32], mine[at / 32 + 1], at % 32);
@@ -142,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(DIGIT_THREADS)
             digits[(u64)window * shape.points + point] = magnitude | (digit < 0 ? sign ^ NEGATIVE : sign);
             if (magnitude) {
                 u32 coarse = (magnitude - 1) >> shape.fine_bits;
-                atomicAdd(&counts[(window << shape.coarse_bits()) + coarse], 1);
+                atomicAdd(&counts[(RAISED ? 0 : window << shape.coarse_bits()) + coarse], 1);
             }
         }
     }
@@ -150,6 +154,18 @@ extern "C" __global__ void __launch_bounds__(DIGIT_THREADS)
     for (u32 i = threadIdx.x; i < shape.partitions(); i += DIGIT_THREADS) {
         if (counts[i]) atomicAdd(&partition_counts[i], counts[i]);
     }
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(DIGIT_THREADS)
+    msm_digits(Shape shape, const Fr *scalars, u32 len, const u64 *density, const u32 *ranks, u32 *digits, u32 *partition_counts) {
+    digits_of<false>(shape, shape.windows, scalars, len, density, ranks, digits, partition_counts);
+}
+extern "C" __global__ void __launch_bounds__(DIGIT_THREADS)
+    msm_digits_raised(Shape shape, u32 windows, const Fr *scalars, u32 len, const u64 *density, const u32 *ranks, u32 *digits,
+                      u32 *partition_counts) {
+    digits_of<true>(shape, windows, scalars, len, density, ranks, digits, partition_counts);
 }
 
 // One block of SORT_THREADS: where each partition's entries start (a place more, and a copy for
@@ -209,12 +225,12 @@ DEVICE void scatter(const u32 *bins, const Item *items, u32 len, u32 *cursors, W
     __syncthreads();
 }
 
-} // namespace
-
-// Grid (tiles of points, windows). Non-zero digits go to their partitions, in any order.
-extern "C" __global__ void __launch_bounds__(SORT_THREADS)
-    msm_partition(Shape shape, const u32 *digits, u32 *cursors, Entry *entries) {
+// Grid (tiles of points, windows). Non-zero digits go to their partitions, in any order. Over raised bases each window's points are
+// those of another copy, `copy_len` behind the last one's.
+template <bool RAISED>
+DEVICE void partition_of(const Shape &shape, u32 copy_len, const u32 *digits, u32 *cursors, Entry *entries) {
     u32 window = blockIdx.y, bins[SORT_ITEMS];
+    u32 copy = RAISED ? (shape.first_window + window) * copy_len : 0;
     Entry items[SORT_ITEMS];
     u32 first = blockIdx.x * SORT_TILE + threadIdx.x, mask = (1u << shape.fine_bits) - 1;
     UNROLL
@@ -223,10 +239,22 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS)
         u32 digit = point < shape.points ? digits[(u64)window * shape.points + point] : 0;
         u32 magnitude = digit & ~NEGATIVE;
         bins[i] = magnitude ? (magnitude - 1) >> shape.fine_bits : NO_BIN;
-        items[i] = {point | (digit & NEGATIVE), (magnitude - 1) & mask};
+        items[i] = {(copy + point) | (digit & NEGATIVE), (magnitude - 1) & mask};
     }
     u32 len = 1u << shape.coarse_bits();
-    scatter(bins, items, len, cursors + window * len, [=](u32 place, Entry entry) { entries[place] = entry; });
+    if (!RAISED) cursors += window * len;
+    scatter(bins, items, len, cursors, [=](u32 place, Entry entry) { entries[place] = entry; });
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(SORT_THREADS)
+    msm_partition(Shape shape, const u32 *digits, u32 *cursors, Entry *entries) {
+    partition_of<false>(shape, 0, digits, cursors, entries);
+}
+extern "C" __global__ void __launch_bounds__(SORT_THREADS)
+    msm_partition_raised(Shape shape, u32 copy_len, const u32 *digits, u32 *cursors, Entry *entries) {
+    partition_of<true>(shape, copy_len, digits, cursors, entries);
 }
 
 // The entries of each bucket, counted tile by tile (counts start at 0).

@@ -10,7 +10,7 @@ const u32 NEGATIVE = 1u << 31;
 // An entry that stands for no point: what fills a bucket up to a multiple of 2^levels entries.
 const u32 PADDING = 0xffffffff;
 
-// What all kernels of a group of windows know.
+// What all kernels of a group of windows know. Over raised bases a group has the buckets of one window, and so `windows` is 1.
 struct Shape {
     u32 points;         // bases, and so scalars that count
     u32 window_bits;    // w

@@ -1,7 +1,8 @@
 //! The seam: what the prover asks of a device.
 //!
 //! A [`Backend`] has typed buffers and whole operations on explicit streams: `matvec`, `ntt`, `quotient`,
-//! `msm`; `expand`, which unpacks what was staged in compact form; and `multiples`, which makes a key's points. Scratch is asked for first, by pure queries, and handed in: an operation
+//! `msm`; `expand`, which unpacks what was staged in compact form; `raise`, which puts multiples beside a key's points; and
+//! `multiples`, which makes these points. Scratch is asked for first, by pure queries, and handed in: an operation
 //! allocates nothing. Each promise is an **Invariant:** line of `backends.md`, and
 //! `tests/backend.rs` holds every backend to them.
 //!
@@ -11,9 +12,13 @@
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(feature = "wgpu")]
+pub(crate) mod shader;
 #[cfg(feature = "cuda")]
 mod source;
 pub mod virtual_card;
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,6 +27,7 @@ use std::time::Instant;
 use bytemuck::Pod;
 
 use crate::Result;
+use crate::array::Array;
 use crate::budget::{Budget, Lease};
 use crate::compact::{self, Block, Compact};
 use crate::curve::{Affine, Coordinate, Point};
@@ -158,6 +164,19 @@ pub trait Backend: Send + Sync + 'static {
     /// Bytes of scratch for [`Backend::msm`] over `len` scalars. Pure: allocates nothing, and never
     /// falls when `len` grows.
     fn msm_scratch<F: Coordinate>(&self, len: usize) -> u64;
+    /// The same over bases that are raised.
+    fn raised_scratch<F: Coordinate>(&self, raised: Raised, len: usize) -> u64;
+
+    /// The multiples of `points` that make it raised: it has room for `raised.windows()` copies of its first
+    /// elements, the bases, and copy k becomes 2^(w k) times these, affine. Done once for many sums.
+    fn raise<F: Coordinate>(
+        &self,
+        stream: &Self::Stream,
+        raised: Raised,
+        points: &mut Self::Buffer<Affine<F>>,
+    ) -> Result<()>;
+    /// The multiples with which sums over all of `len` bases are fastest; `None` if they are no faster with any. Pure.
+    fn raised_for<F: Coordinate>(&self, len: usize) -> Option<Raised>;
 
     /// Many multiples of one point: `out[i] = scalars[range.start + i] P`, affine, for every i below `range.len()`; see
     /// [`Multiples`].
@@ -235,6 +254,10 @@ pub struct Rates {
     pub g2_terms: f64,
     /// Seconds that a sum costs whatever its length: launches, bucket reduction.
     pub seconds_per_sum: f64,
+    /// The time of a sum over raised bases, as a share of the time over plain ones.
+    pub raised_share: f64,
+    /// The time that raising takes, in sums over as many terms.
+    pub raise_sums: f64,
 }
 
 /// What [`Backend::matvec`] and [`Backend::expand`] do with a value: a row's sum, or an element.
@@ -283,13 +306,13 @@ pub enum Quotient {
 #[derive(Clone, Debug, Default)]
 pub struct Matrix {
     /// Rows + 1 offsets.
-    pub row_start: Arc<Vec<u32>>,
+    pub row_start: Array<u32>,
     /// Column of each entry.
-    pub column: Arc<Vec<u32>>,
+    pub column: Array<u32>,
     /// Index into `table` of each entry.
-    pub coefficient: Arc<Vec<u32>>,
+    pub coefficient: Array<u32>,
     /// The distinct coefficients, Montgomery; `table[0] = 1`, `table[1] = -1`.
-    pub table: Arc<Vec<Fr>>,
+    pub table: Array<Fr>,
 }
 
 impl Matrix {
@@ -361,21 +384,47 @@ impl<B: Backend> DeviceMatrix<B> {
     /// Brings `matrix` to the device: [`Matrix::bytes`] of `lease`.
     pub fn adopt(backend: &B, stream: &B::Stream, lease: &Lease, matrix: &Matrix) -> Result<Self> {
         Ok(Self {
-            row_start: backend.adopt(stream, lease, "matrix rows", matrix.row_start.clone())?,
-            column: backend.adopt(stream, lease, "matrix columns", matrix.column.clone())?,
+            row_start: backend.adopt(stream, lease, "matrix rows", matrix.row_start.shared())?,
+            column: backend.adopt(stream, lease, "matrix columns", matrix.column.shared())?,
             coefficient: backend.adopt(
                 stream,
                 lease,
                 "matrix coefficients",
-                matrix.coefficient.clone(),
+                matrix.coefficient.shared(),
             )?,
             table: backend.adopt(
                 stream,
                 lease,
                 "matrix coefficient table",
-                matrix.table.clone(),
+                matrix.table.shared(),
             )?,
         })
+    }
+}
+
+/// Multiples that stand beside bases: where the scalars of a sum have windows of w bits, copy k of n bases is 2^(w k) times these,
+/// and base i of it is element k n + i. Then the digit of any window is a factor of a base, so that all windows of a sum share one set
+/// of buckets: one reduction instead of one a window, and so larger and fewer windows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Raised {
+    window_bits: u32,
+}
+
+impl Raised {
+    /// Windows of `window_bits`, from 2 to 20.
+    pub fn new(window_bits: u32) -> Self {
+        assert!((2..=20).contains(&window_bits), "a window of {window_bits} bits");
+        Self { window_bits }
+    }
+
+    /// The bits of a window, w.
+    pub fn window_bits(self) -> u32 {
+        self.window_bits
+    }
+
+    /// Windows of a scalar, and so copies of the bases: s or r - s is below 2^254, and a bit more is a signed digit's.
+    pub fn windows(self) -> usize {
+        254 / self.window_bits as usize + 1
     }
 }
 
@@ -397,6 +446,9 @@ pub struct Msm<'a, B: Backend + ?Sized, F: Coordinate> {
     pub range: Range<usize>,
     /// Which scalars of the range have a base; `None` if all have.
     pub density: Option<&'a B::Buffer<u64>>,
+    /// The multiples that `bases` holds ([`Backend::raise`]); `None` if they are no more than bases. `base_range` is within
+    /// the first copy either way.
+    pub raised: Option<Raised>,
 }
 
 /// Multiples of a point P: the table of its [`FixedBase`](crate::curve::FixedBase), and by what it is multiplied.

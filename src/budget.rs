@@ -15,7 +15,8 @@
 //!    budget, or pinned a resident, and has not given it back. A lease that another thread will end is
 //!    taken off this thread by [`Lease::hand_over`].
 //! 5. If the first in line does not fit, but would without residents that nobody uses, enough of them are
-//!    evicted, least recently used first. If that would not be enough, none is.
+//!    evicted, least recently used first. If that would not be enough, none is. What the first in line says
+//!    it will use ([`Request::uses`]) is not evicted for it.
 
 pub mod admission;
 mod advisory;
@@ -67,6 +68,7 @@ struct State {
 #[derive(Debug)]
 struct Waiter {
     outcome: Outcome,
+    uses: Option<Ticket>,
     wake: Arc<Condvar>,
 }
 
@@ -99,12 +101,16 @@ pub struct Request<'a> {
     pub deadline: Option<Instant>,
     /// A handle that ends the waiting.
     pub cancel: Option<&'a Cancel>,
+    /// The resident that the memory is to be used with, which is not evicted to make room for it: its
+    /// [`Resident::ticket`]. Others may still evict it, so pin it when the lease is there.
+    pub uses: Option<Ticket>,
 }
 
 impl<'a> Request<'a> {
     /// A request of the usual priority that waits for as long as it takes.
     pub fn new(label: &'a str, releases: &'a [u64]) -> Self {
-        Self { label, releases, priority: Priority::Normal, deadline: None, cancel: None }
+        let priority = Priority::Normal;
+        Self { label, releases, priority, deadline: None, cancel: None, uses: None }
     }
 }
 
@@ -140,7 +146,7 @@ impl Budget {
             |left| Error::OutOfMemory { label: label.to_owned(), need: bytes, left };
         let enqueue = |state: &mut State| {
             let left = state.admission.free();
-            state.enqueue(&[bytes], Priority::Normal).map_err(|_| out_of_memory(left))
+            state.enqueue(&[bytes], Priority::Normal, None).map_err(|_| out_of_memory(left))
         };
         // `change` has evicted by the time it returns, so a second look sees the bytes that came of it.
         let (ticket, _) = self.0.change(enqueue)?;
@@ -174,9 +180,10 @@ impl Budget {
             if let Some(holder) = state.holders.iter().find(|holder| holder.thread == thread) {
                 return Err(Error::HoldAndWait { label: label(), held: holder.label.clone() });
             }
-            state.enqueue(request.releases, request.priority).map_err(
-                |TooLarge { need, capacity }| Error::NeverFits { label: label(), need, capacity },
-            )
+            let Request { releases, priority, uses, .. } = request;
+            state.enqueue(releases, priority, uses).map_err(|TooLarge { need, capacity }| {
+                Error::NeverFits { label: label(), need, capacity }
+            })
         })?;
         // From here on the request is in the queue, so a cancel that comes now finds it.
         if request.cancel.is_some_and(|cancel| !cancel.register(self, ticket)) {
@@ -213,6 +220,11 @@ impl Budget {
     pub fn set_foreign(&self, bytes: u64) {
         let capacity = self.0.total.saturating_sub(bytes);
         self.0.change(|state| state.admission.set_capacity(capacity));
+    }
+
+    /// Bytes that may be leased at once when nobody else uses the device.
+    pub fn total(&self) -> u64 {
+        self.0.total
     }
 
     /// Bytes that may be leased at once, now.
@@ -278,10 +290,12 @@ impl State {
         &mut self,
         releases: &[u64],
         priority: Priority,
+        uses: Option<Ticket>,
     ) -> std::result::Result<(Ticket, Arc<Condvar>), TooLarge> {
         let ticket = self.admission.request(releases, priority)?;
         let wake = Arc::new(Condvar::new());
-        self.waiters.insert(ticket, Waiter { outcome: Outcome::Waiting, wake: wake.clone() });
+        let waiter = Waiter { outcome: Outcome::Waiting, uses, wake: wake.clone() };
+        self.waiters.insert(ticket, waiter);
         Ok((ticket, wake))
     }
 

@@ -1,5 +1,8 @@
 //! Where the user's caches are.
 
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+pub(crate) mod kept;
+
 use std::path::PathBuf;
 
 /// The folder of this program's caches: `$FOREBAY_CACHE`, else the cache folder of the system's custom. `None` where

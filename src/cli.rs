@@ -8,6 +8,8 @@ use forebay::backend::cpu::Cpu;
 #[cfg(feature = "cuda")]
 use forebay::backend::cuda::{self, Cuda};
 use forebay::backend::virtual_card::{CardModel, VirtualCard};
+#[cfg(feature = "wgpu")]
+use forebay::backend::wgpu::{self, Adapter, Wgpu};
 use forebay::compare::Backends;
 use forebay::engine::Devices;
 use forebay::profile::Profile;
@@ -52,9 +54,11 @@ pub enum Command {
     Verify(Verify),
     /// Make an INSECURE development key from a constraint system, without a ceremony.
     Setup(Setup),
+    /// Write a proving key as a .fbkey, which every command maps instead of reading it.
+    Convert(Convert),
     /// Write the verification_key.json of a proving key.
     ExportVk(ExportVk),
-    /// Say what a file is: .zkey, .wtns, .r1cs, .params, .vk, proofs, snarkjs' JSON.
+    /// Say what a file is: .zkey, .wtns, .r1cs, .params, .fbkey, .vk, proofs, snarkjs' JSON.
     Inspect(Inspect),
     /// List the backends and the devices they found, and why others are missing.
     Devices,
@@ -74,7 +78,7 @@ pub enum Command {
 /// `forebay prove`.
 #[derive(Args)]
 pub struct Prove {
-    /// The proving key, a .zkey of snarkjs for Groth16 over BLS12-381.
+    /// The proving key, a .zkey of snarkjs for Groth16 over BLS12-381, or a .fbkey made from one.
     pub key: PathBuf,
     /// The witness, a .wtns of circom or snarkjs.
     pub witness: PathBuf,
@@ -87,8 +91,8 @@ pub struct Prove {
     /// The constraint system: if the witness breaks it, say at which row.
     #[arg(long, value_name = "CIRCUIT.R1CS")]
     pub r1cs: Option<PathBuf>,
-    /// Trust the key's points: do not check that they are on the curve and of order r. Without this
-    /// they are checked when a key is first used.
+    /// Trust the key's points: do not check that they are on the curve and of order r, nor a .fbkey's digests. Without this
+    /// the points are checked when a key is first used, and digests always.
     #[arg(long)]
     pub skip_key_checks: bool,
 }
@@ -99,27 +103,64 @@ pub struct DeviceOptions {
     /// What computes.
     #[arg(long, default_value = "auto")]
     pub backend: BackendChoice,
-    /// One card, by its number in `forebay devices`, instead of all.
+    /// One NVIDIA card, by its number in `forebay devices`, instead of all.
     #[arg(long, value_name = "INDEX")]
     pub device: Option<usize>,
+    /// The adapter of the backend wgpu, by its number in `forebay devices`, a part of its name or its PCI id, instead of the
+    /// first GPU.
+    #[cfg(feature = "wgpu")]
+    #[arg(long, value_name = "ADAPTER")]
+    pub adapter: Option<Adapter>,
     /// The memory to use of each device, such as 16GiB, instead of all that is free.
     #[arg(long, value_name = "BYTES", value_parser = forebay::bytes::parse)]
     pub vram: Option<u64>,
 }
 
 impl DeviceOptions {
+    /// One of a backend, and `vram` of it.
+    fn of(backend: BackendChoice, vram: Option<u64>) -> Self {
+        Self {
+            backend,
+            device: None,
+            #[cfg(feature = "wgpu")]
+            adapter: None,
+            vram,
+        }
+    }
+
+    /// The same for another backend, as far as it is for that one.
+    pub fn with_backend(&self, backend: BackendChoice) -> Self {
+        let mut devices = Self::of(backend, self.vram);
+        if devices.has_cards() {
+            devices.device = self.device;
+        }
+        #[cfg(feature = "wgpu")]
+        if backend == BackendChoice::Wgpu {
+            devices.adapter = self.adapter.clone();
+        }
+        devices
+    }
+
+    /// How fast each way to multiply is on the adapter.
+    #[cfg(feature = "wgpu")]
+    pub fn speeds(&self) -> Result<Vec<wgpu::Speed>> {
+        wgpu::speeds(&self.adapter_options())
+    }
+
     /// Opens the devices, to record what they do if told so; says why `auto` is not a faster backend.
     ///
     /// # Errors
     /// If the backend asked for has none.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only cards record"))]
     pub fn open(&self, terminal: &Terminal, record: bool) -> Result<Devices> {
-        self.expect_cards_if_numbered()?;
+        self.expect_what_they_are_for()?;
         let mut devices = Devices::new();
         match self.backend {
             BackendChoice::Cpu => self.add_cpu(&mut devices)?,
             #[cfg(feature = "cuda")]
             BackendChoice::Cuda => self.add_cards(&mut devices, record)?,
+            #[cfg(feature = "wgpu")]
+            BackendChoice::Wgpu => self.add_adapter(&mut devices)?,
             #[cfg(feature = "cuda")]
             BackendChoice::Auto => {
                 if let Err(error) = self.add_cards(&mut devices, record) {
@@ -145,11 +186,13 @@ impl DeviceOptions {
     /// # Errors
     /// If the backend asked for has no device, and the work's own.
     pub fn run(&self, work: impl Work, terminal: &Terminal) -> Result<()> {
-        self.expect_cards_if_numbered()?;
+        self.expect_what_they_are_for()?;
         match self.backend {
             BackendChoice::Cpu => work.on(&self.cpu()),
             #[cfg(feature = "cuda")]
             BackendChoice::Cuda => work.on(&self.card()?),
+            #[cfg(feature = "wgpu")]
+            BackendChoice::Wgpu => work.on(&self.adapter()?),
             #[cfg(feature = "cuda")]
             BackendChoice::Auto => match self.card() {
                 Ok(card) => work.on(&card),
@@ -167,10 +210,23 @@ impl DeviceOptions {
         }
     }
 
-    fn expect_cards_if_numbered(&self) -> Result<()> {
-        let others = matches!(self.backend, BackendChoice::Cpu | BackendChoice::Virtual);
-        if self.device.is_some() && others {
-            return Err(Error::Usage("--device is for cards".into()));
+    /// Whether NVIDIA cards are meant, by their own driver.
+    fn has_cards(&self) -> bool {
+        match self.backend {
+            BackendChoice::Cpu | BackendChoice::Virtual => false,
+            #[cfg(feature = "wgpu")]
+            BackendChoice::Wgpu => false,
+            _ => true,
+        }
+    }
+
+    fn expect_what_they_are_for(&self) -> Result<()> {
+        if self.device.is_some() && !self.has_cards() {
+            return Err(Error::Usage("--device is for NVIDIA cards".into()));
+        }
+        #[cfg(feature = "wgpu")]
+        if self.adapter.is_some() && self.backend != BackendChoice::Wgpu {
+            return Err(Error::Usage("--adapter is for --backend wgpu".into()));
         }
         Ok(())
     }
@@ -188,6 +244,23 @@ impl DeviceOptions {
     #[cfg(feature = "cuda")]
     fn card(&self) -> Result<Cuda> {
         Cuda::open(self.device.unwrap_or(0), cuda::Options { vram: self.vram, record: false })
+    }
+
+    #[cfg(feature = "wgpu")]
+    fn adapter_options(&self) -> wgpu::Options {
+        let adapter = self.adapter.clone().unwrap_or_default();
+        wgpu::Options { adapter, vram: self.vram, ..Default::default() }
+    }
+
+    #[cfg(feature = "wgpu")]
+    fn adapter(&self) -> Result<Wgpu> {
+        Wgpu::open(self.adapter_options())
+    }
+
+    #[cfg(feature = "wgpu")]
+    fn add_adapter(&self, devices: &mut Devices) -> Result<()> {
+        let options = self.adapter_options();
+        devices.add(move || Wgpu::open(options.clone()))
     }
 
     fn add_cpu(&self, devices: &mut Devices) -> Result<()> {
@@ -250,7 +323,7 @@ pub struct Batch {
     pub jobs: PathBuf,
     #[command(flatten)]
     pub engine: EngineOptions,
-    /// Trust the keys' points: do not check that they are on the curve and of order r.
+    /// Trust the keys' points: do not check that they are on the curve and of order r, nor a .fbkey's digests.
     #[arg(long)]
     pub skip_key_checks: bool,
     /// Print JSON: what became of each job.
@@ -260,13 +333,18 @@ pub struct Batch {
 
 /// `forebay bench`.
 #[derive(Args)]
+#[command(group(ArgGroup::new("measured").required(true).args(["shape", "operations"])))]
 pub struct Bench {
     /// A circuit: porep-32gib, snap-32gib, window-post-32gib, winning-post-32gib, dense-K, bits-K. Its key is synthetic: it
     /// takes some 350 bytes a row of host memory.
-    pub shape: String,
-    /// Scale the circuit to a domain of 2^K.
-    #[arg(long, value_name = "K")]
-    pub log_n: Option<u32>,
+    pub shape: Option<String>,
+    /// Measure sums and transforms, not whole proofs, on these backends, such as cuda,wgpu: their times are compared with the
+    /// first one's.
+    #[arg(long, value_delimiter = ',', value_name = "BACKENDS", conflicts_with_all = ["backend", "partitions"])]
+    pub operations: Vec<BackendChoice>,
+    /// Scale the circuit to a domain of 2^K; the sizes of operations, such as 16,20,22.
+    #[arg(long, value_delimiter = ',', value_name = "K")]
+    pub log_n: Vec<u32>,
     /// Partitions to prove, after a few that warm up.
     #[arg(long, default_value_t = 10)]
     pub partitions: u32,
@@ -288,7 +366,7 @@ pub struct Compare {
     /// What to compare, such as cpu,cuda: everything is compared with the first, and has its input from it.
     #[arg(long, required = true, value_delimiter = ',', value_name = "BACKENDS")]
     pub backends: Vec<BackendChoice>,
-    /// A proving key, a .zkey of snarkjs for Groth16 over BLS12-381.
+    /// A proving key, a .zkey of snarkjs for Groth16 over BLS12-381, or a .fbkey made from one.
     #[arg(requires = "witness", conflicts_with_all = ["shape", "log_n", "seed", "replay"])]
     pub key: Option<PathBuf>,
     /// A witness of it, a .wtns of circom or snarkjs.
@@ -312,6 +390,11 @@ pub struct Compare {
     /// The memory to use of each device, such as 16GiB, instead of all that is free.
     #[arg(long, value_name = "BYTES", value_parser = forebay::bytes::parse)]
     pub vram: Option<u64>,
+    /// The adapter of the backend wgpu, by its number in `forebay devices`, a part of its name or its PCI id, instead of the
+    /// first GPU.
+    #[cfg(feature = "wgpu")]
+    #[arg(long, value_name = "ADAPTER")]
+    pub adapter: Option<Adapter>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -355,7 +438,7 @@ impl Compare {
             if self.backends[..index].contains(backend) {
                 return Err(Error::Usage("a backend is named twice".into()));
             }
-            let devices = DeviceOptions { backend: *backend, device: None, vram: self.vram };
+            let devices = DeviceOptions::of(*backend, self.vram);
             match backend {
                 BackendChoice::Auto => {
                     return Err(Error::Usage("auto is no backend: name those to compare".into()));
@@ -364,6 +447,11 @@ impl Compare {
                 BackendChoice::Virtual => backends.add(devices.virtual_card()),
                 #[cfg(feature = "cuda")]
                 BackendChoice::Cuda => backends.add(devices.card()?),
+                #[cfg(feature = "wgpu")]
+                BackendChoice::Wgpu => {
+                    let devices = DeviceOptions { adapter: self.adapter.clone(), ..devices };
+                    backends.add(devices.adapter()?);
+                }
             }
         }
         Ok(backends)
@@ -373,14 +461,14 @@ impl Compare {
 impl Plan {
     /// Whose answers to plan by.
     pub fn devices(&self) -> DeviceOptions {
-        DeviceOptions { backend: self.backend, device: None, vram: self.vram }
+        DeviceOptions::of(self.backend, self.vram)
     }
 }
 
 /// `forebay plan`.
 #[derive(Args)]
 pub struct Plan {
-    /// A proving key (.zkey or .params), or a shape: porep-32gib, snap-32gib, window-post-32gib, winning-post-32gib, dense-K,
+    /// A proving key (.zkey, .params or .fbkey), or a shape: porep-32gib, snap-32gib, window-post-32gib, winning-post-32gib, dense-K,
     /// bits-K.
     pub shape: String,
     /// Whose answers to plan by; a virtual card has no other limits than --vram.
@@ -389,6 +477,9 @@ pub struct Plan {
     /// The memory to plan for, such as 16GiB.
     #[arg(long, value_name = "BYTES", value_parser = forebay::bytes::parse)]
     pub vram: Option<u64>,
+    /// Partitions that are expected under the key: with many it pays to raise the points that stay on the device.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub partitions: usize,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -409,6 +500,9 @@ pub enum BackendChoice {
     /// An NVIDIA card.
     #[cfg(feature = "cuda")]
     Cuda,
+    /// Any GPU, through Vulkan, Metal or DX12.
+    #[cfg(feature = "wgpu")]
+    Wgpu,
 }
 
 /// `forebay verify`.
@@ -448,10 +542,19 @@ pub struct Setup {
     pub ptau_power: Option<u32>,
 }
 
+/// `forebay convert`.
+#[derive(Args)]
+pub struct Convert {
+    /// The proving key: .zkey or .params. It must fit in memory, and its points are checked unless that was done before.
+    pub key: PathBuf,
+    /// Where to write the .fbkey.
+    pub converted: PathBuf,
+}
+
 /// `forebay export-vk`.
 #[derive(Args)]
 pub struct ExportVk {
-    /// The proving key: .zkey or .params; or a .vk.
+    /// The proving key: .zkey, .params or .fbkey; or a .vk.
     pub key: PathBuf,
     /// Where to write the verification_key.json.
     pub verification_key: PathBuf,
@@ -465,7 +568,7 @@ pub struct Inspect {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Check every point to be on the curve and of order r.
+    /// Check every point to be on the curve and of order r, and a .fbkey's digests.
     #[arg(long)]
     pub check: bool,
 }

@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod bench;
 pub mod compare;
+pub mod convert;
 pub mod devices;
 pub mod doctor;
 pub mod export_vk;

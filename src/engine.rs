@@ -243,9 +243,10 @@ impl Engine {
         if job.partitions.is_empty() {
             return Err(Error::Usage(format!("{} has no partition", job.label)));
         }
-        let Job { label, key, partitions, priority, deadline, progress } = job;
-        let job =
-            Arc::new(JobState::new(label, key, partitions.len(), priority, deadline, progress));
+        let Job { label, key, partitions, expected, priority, deadline, progress } = job;
+        let count = partitions.len();
+        let job = JobState::new(label, key, count, expected, priority, deadline, progress);
+        let job = Arc::new(job);
         let mut state = self.shared.lock();
         state.jobs.retain(|job| !job.is_over());
         state.jobs.push(job.clone());

@@ -1,10 +1,11 @@
-//! The file formats of other people's tools, each with a strict reader: structure, lengths against
+//! The file formats of other people's tools and our own, each with a strict reader: structure, lengths against
 //! the file, index ranges and canonical numbers are checked before anything is allocated from them.
 //!
 //! A reader works on a [`Source`], so that a file is read piece by piece (a key's file never stands
-//! in memory beside the key) and tests and fuzzers can read from bytes.
+//! in memory beside the key) and tests and fuzzers can read from bytes. The one format of our own, [`fbkey`], is mapped instead.
 
 pub mod bellman;
+pub mod fbkey;
 pub mod iden3;
 pub mod json;
 mod kind;

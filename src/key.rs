@@ -7,8 +7,8 @@
 mod checked;
 
 use std::ops::Range;
-use std::sync::Arc;
 
+use crate::array::Array;
 use crate::backend::Matrix;
 use crate::curve::{Affine, Coordinate, G1Affine, G2Affine};
 use crate::field::{Fp, Fp2};
@@ -61,7 +61,7 @@ impl VerifyingKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Density {
     /// The bits.
-    pub words: Arc<Vec<u64>>,
+    pub words: Array<u64>,
     /// Variables, set or not.
     pub len: usize,
 }
@@ -79,7 +79,7 @@ impl Density {
             }
             len += 1;
         }
-        Self { words: Arc::new(words), len }
+        Self { words: words.into(), len }
     }
 
     /// All of `len` variables.
@@ -88,13 +88,13 @@ impl Density {
         if let (Some(last), bits @ 1..) = (words.last_mut(), len % 64) {
             *last = (1 << bits) - 1;
         }
-        Self { words: Arc::new(words), len }
+        Self { words: words.into(), len }
     }
 
     /// The members of `self`, and those of `next` behind its variables.
     pub fn followed_by(&self, next: &Self) -> Self {
         let (len, shift) = (self.len + next.len, self.len % 64);
-        let mut words = (*self.words).clone();
+        let mut words = self.words.to_vec();
         words.reserve_exact(len.div_ceil(64) - words.len());
         for &word in next.words.iter() {
             match (words.last_mut(), shift) {
@@ -106,12 +106,13 @@ impl Density {
             }
         }
         words.truncate(len.div_ceil(64));
-        Self { words: Arc::new(words), len }
+        Self { words: words.into(), len }
     }
 
     /// The bits in order.
     pub fn bits(&self) -> impl Iterator<Item = bool> + '_ {
-        (0..self.len).map(|i| self.words[i / 64] >> (i % 64) & 1 == 1)
+        let words = &self.words[..];
+        (0..self.len).map(move |i| words[i / 64] >> (i % 64) & 1 == 1)
     }
 
     /// The members of `range`, counted from its start.
@@ -126,7 +127,7 @@ impl Density {
         if let (Some(last), bits @ 1..) = (words.last_mut(), len % 64) {
             *last &= (1 << bits) - 1;
         }
-        Self { words: Arc::new(words), len }
+        Self { words: words.into(), len }
     }
 
     /// Members.
@@ -139,7 +140,7 @@ impl Density {
 #[derive(Clone, Debug)]
 pub struct Query<F> {
     /// The points, in the order of their variables.
-    pub points: Arc<Vec<Affine<F>>>,
+    pub points: Array<Affine<F>>,
     /// Which variables have a point; `None` where the key does not say and the assignment must
     /// (bellman).
     pub density: Option<Density>,
@@ -172,7 +173,7 @@ pub struct ProvingKey {
     pub l: Query<Fp>,
     /// H: with [`Basis::OddCoset`] n points in natural order, with [`Basis::Coefficients`] n - 1 points, that of
     /// coefficient j at place `bit_reverse(j)`.
-    pub h: Arc<Vec<G1Affine>>,
+    pub h: Array<G1Affine>,
     /// The matrices A and B, where the key has them; row i is the domain's point i.
     pub matrices: Option<[Matrix; 2]>,
 }
@@ -192,6 +193,12 @@ impl ProvingKey {
             + size_of_val(&self.h[..]) as u64
             + matrices
     }
+}
+
+/// Why anyone could forge proofs for a key, if that shows in it or in its ceremony's record, where there is one.
+pub(crate) fn insecurity(vk: &VerifyingKey, contributions: Option<u32>) -> Option<&'static str> {
+    let no_contribution = "no contribution is recorded: the key is not from a ceremony";
+    vk.insecurity().or((contributions == Some(0)).then_some(no_contribution))
 }
 
 /// The log2 of a domain's size, which must be a power of two from 2 to 2^31: the odd coset needs

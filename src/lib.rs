@@ -5,7 +5,7 @@
 //!
 //! 1. [`field`] and [`curve`]: the arithmetic of the host, and the constants of every kernel;
 //! 2. [`mod@format`]: the files of other people's tools;
-//! 3. [`key`] and [`witness`]: what a proof is made from, in the form that is computed with;
+//! 3. [`key`] and [`witness`]: what a proof is made from, in the form that is computed with, and [`mod@array`]: how a key holds it;
 //! 4. [`compact`]: how vectors are held and staged; [`budget`] and [`backend`]: the seam, device memory in
 //!    leases and operations on streams;
 //! 5. [`plan`]: what a proof needs of a device, [`groth16`]: the prover, [`engine`]: many proofs on a few
@@ -14,6 +14,7 @@
 //! 7. [`profile`]: circuits by their counts, to plan and measure without them; [`timeline`]: what happened when, and [`simulate`]: what would happen on a card, in virtual time.
 #![warn(missing_docs)]
 
+pub mod array;
 pub mod backend;
 mod blst;
 pub mod budget;

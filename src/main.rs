@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Plan(options) => commands::plan::run(options, &terminal),
         Command::Verify(options) => commands::verify::run(options, &terminal),
         Command::Setup(options) => commands::setup::run(options, &terminal),
+        Command::Convert(options) => commands::convert::run(options, &terminal),
         Command::ExportVk(options) => commands::export_vk::run(options, &terminal),
         Command::Inspect(options) => commands::inspect::run(options, &terminal),
         Command::Devices => commands::devices::run(),

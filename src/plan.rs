@@ -2,12 +2,13 @@
 //!
 //! A pure function: from a [`Shape`] (counts of a key and an assignment), a device's answers ([`Queries`]) and
 //! [`Options`] to the [`ladder`]: the plans worth having, fastest first, each slower one smaller. [`choose`] takes
-//! the first that fits. A plan is four decisions:
+//! the first that fits. A plan is five decisions:
 //!
 //! - which parts of the key stay on the device between partitions ([`Part`]; the rest is streamed);
+//! - which of these have multiples beside them there ([`Raised`]), if enough partitions are expected to make up for raising;
 //! - where the rows are evaluated and the transforms done ([`Quotient`]): two vectors on the device, or blocks of
 //!   vectors that the host holds;
-//! - whether the sums go over the whole witness or over chunks of it ([`Chunks`]);
+//! - whether the sums go over the whole witness or over chunks of it ([`Chunks`]), and in which order;
 //! - whether the next partition may be let in while this one is summed ([`Plan::in_flight`]).
 //!
 //! Stages' bytes are exact: the prover allocates what [`Plan::items`] and [`Plan::stages`] say, in that order, and
@@ -18,9 +19,11 @@ mod presets;
 mod shape;
 mod sums;
 
+use std::ops::Add;
+
 use serde::Serialize;
 
-use crate::backend::{Backend, DeviceInfo, Rates};
+use crate::backend::{Backend, DeviceInfo, Raised, Rates};
 use crate::field::{Fp, Fp2, Fr};
 use crate::{Error, Result};
 
@@ -69,6 +72,11 @@ impl Part {
     fn point_bytes(self) -> u64 {
         if self == Self::BG2 { 192 } else { 96 }
     }
+
+    /// Terms a second of a sum.
+    fn terms(self, rates: &Rates) -> f64 {
+        if self == Self::BG2 { rates.g2_terms } else { rates.g1_terms }
+    }
 }
 
 /// Where rows are evaluated and transforms done.
@@ -98,11 +106,13 @@ pub struct Options {
     pub resident: bool,
     /// Host memory that a plan may take for vectors.
     pub host_bytes: u64,
+    /// Partitions that are expected under the key: what is done once for all of them is shared by as many.
+    pub partitions: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_in_flight: 2, resident: true, host_bytes: u64::MAX }
+        Self { max_in_flight: 2, resident: true, host_bytes: u64::MAX, partitions: 1 }
     }
 }
 
@@ -112,8 +122,10 @@ pub trait Queries {
     fn device(&self) -> &DeviceInfo;
     /// [`Backend::ntt_table_bytes`].
     fn table_bytes(&self, log_n: u32) -> u64;
-    /// [`Backend::msm_scratch`] for `part`'s group.
-    fn scratch_bytes(&self, part: Part, len: usize) -> u64;
+    /// [`Backend::msm_scratch`] for `part`'s group, or [`Backend::raised_scratch`].
+    fn scratch_bytes(&self, part: Part, raised: Option<Raised>, len: usize) -> u64;
+    /// [`Backend::raised_for`] for `part`'s group.
+    fn raised_for(&self, part: Part, points: usize) -> Option<Raised>;
 }
 
 impl<B: Backend> Queries for B {
@@ -125,20 +137,29 @@ impl<B: Backend> Queries for B {
         self.ntt_table_bytes(log_n)
     }
 
-    fn scratch_bytes(&self, part: Part, len: usize) -> u64 {
+    fn scratch_bytes(&self, part: Part, raised: Option<Raised>, len: usize) -> u64 {
         // The prover takes scratch in whole words.
-        match part {
-            Part::BG2 => self.msm_scratch::<Fp2>(len),
-            _ => self.msm_scratch::<Fp>(len),
+        match (part, raised) {
+            (Part::BG2, None) => self.msm_scratch::<Fp2>(len),
+            (Part::BG2, Some(raised)) => self.raised_scratch::<Fp2>(raised, len),
+            (_, None) => self.msm_scratch::<Fp>(len),
+            (_, Some(raised)) => self.raised_scratch::<Fp>(raised, len),
         }
         .next_multiple_of(8)
+    }
+
+    fn raised_for(&self, part: Part, points: usize) -> Option<Raised> {
+        match part {
+            Part::BG2 => Backend::raised_for::<Fp2>(self, points),
+            _ => Backend::raised_for::<Fp>(self, points),
+        }
     }
 }
 
 /// One stage of a partition: its most bytes at once, and its transfers.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Stage {
-    /// "quotient", "H sum", "sums over the witness".
+    /// "quotient", "H sum" (with those over the witness that take turns with it), "sums over the witness".
     pub name: &'static str,
     /// The most bytes of the lease that are in use at once.
     pub bytes: u64,
@@ -164,12 +185,16 @@ impl Stage {
 pub struct Plan {
     /// The parts of the key that stay on the device.
     pub resident: Vec<Part>,
-    /// Their bytes.
+    /// Those of them that have multiples beside them, as many as [`Queries::raised_for`] says.
+    pub raised: Vec<Part>,
+    /// The bytes of what stays.
     pub resident_bytes: u64,
     /// Where rows are evaluated and transforms done.
     pub quotient: Quotient,
     /// How the sums are cut.
     pub chunks: Chunks,
+    /// Whether H's sums take turns with those over the witness, so that copies for these hide behind those.
+    pub turns: bool,
     /// Bytes of scratch for the H sum and for the sums over the witness.
     pub scratch: [u64; 2],
     /// Partitions that the capacity admits at once: with 2, the next one's transforms run beside this one's sums.
@@ -180,6 +205,8 @@ pub struct Plan {
     pub host_bytes: u64,
     /// Expected seconds a partition, once the pipeline is full.
     pub seconds: f64,
+    /// The part of them that is its share of raising.
+    pub raising_seconds: f64,
 }
 
 impl Plan {
@@ -217,11 +244,15 @@ impl Plan {
 
     /// The plan in one line.
     pub fn summary(&self) -> String {
-        let key = match self.resident.len() {
-            0 => "streamed key".to_owned(),
-            _ => {
-                let names: Vec<_> = self.resident.iter().map(|part| part.name()).collect();
-                format!("resident {}", names.join(", "))
+        let names = |parts: &[Part]| {
+            let names: Vec<_> = parts.iter().map(|part| part.name()).collect();
+            names.join(", ")
+        };
+        let key = match (&self.resident[..], &self.raised[..]) {
+            ([], _) => "streamed key".to_owned(),
+            (resident, []) => format!("resident {}", names(resident)),
+            (resident, raised) => {
+                format!("resident {}, with multiples of {}", names(resident), names(raised))
             }
         };
         let quotient = match self.quotient {
@@ -230,20 +261,27 @@ impl Plan {
             Quotient::HostRows => "two vectors, rows from the host".to_owned(),
             Quotient::OutOfCore { log_block } => format!("transforms in blocks of 2^{log_block}"),
         };
+        let turns = if self.turns { ", H in turns with the others" } else { "" };
         let flight = if self.in_flight > 1 { "two in flight" } else { "one in flight" };
-        format!("{key}; {quotient}; {}; {flight}", self.chunks)
+        format!("{key}; {quotient}; {}{turns}; {flight}", self.chunks)
     }
 }
 
 /// All plans, in no order.
 pub fn candidates(shape: &Shape, device: &dyn Queries, options: &Options) -> Vec<Plan> {
     let mut plans = Vec::new();
-    for resident in residencies(shape, device, options) {
-        let quotients = quotients(shape, &resident);
-        for chunks in Chunks::of(shape) {
-            let on_device = sums::Sums::new(shape, device, &resident, chunks);
+    for stays in stays(shape, device, options) {
+        let quotients = quotients(shape, &stays.resident);
+        let orders = Chunks::of(shape).into_iter().flat_map(|chunks| {
+            let turns: &[bool] = if chunks == Chunks::Whole { &[false] } else { &[false, true] };
+            turns.iter().map(move |turns| (chunks, *turns))
+        });
+        for (chunks, turns) in orders {
+            let Some(sums) = sums::Sums::new(shape, device, &stays, chunks, turns) else {
+                continue;
+            };
             for &quotient in &quotients {
-                let plan = plan(shape, device, &resident, quotient, &on_device);
+                let plan = plan(shape, device, &stays, quotient, &sums);
                 if let Some(plan) = plan.filter(|plan| plan.host_bytes <= options.host_bytes) {
                     let overlapped = (options.max_in_flight > 1).then(|| plan.overlapped());
                     plans.extend([plan].into_iter().chain(overlapped));
@@ -288,12 +326,61 @@ pub fn choose(
     })
 }
 
-/// What may stay: nothing, or the first parts in order. Where the device's memory is the host's, nothing need stay.
-fn residencies(shape: &Shape, device: &dyn Queries, options: &Options) -> Vec<Vec<Part>> {
+/// What of a key stays on the device.
+struct Stays {
+    /// Parts, in order.
+    resident: Vec<Part>,
+    /// Those of them that are raised, in order.
+    raised: Vec<Part>,
+    /// A partition's share of the seconds that raising takes.
+    raising_seconds: f64,
+}
+
+/// What may stay: nothing, or the first parts in order; or all of them, and multiples of the first queries. Where the device's
+/// memory is the host's, nothing need stay.
+fn stays(shape: &Shape, device: &dyn Queries, options: &Options) -> Vec<Stays> {
     let parts: Vec<Part> =
         Part::ALL.into_iter().filter(|part| shape.part_bytes(*part) > 0).collect();
-    let most = if options.resident && !device.device().unified { parts.len() } else { 0 };
-    (0..=most).map(|count| parts[..count].to_vec()).collect()
+    if !options.resident || device.device().unified {
+        return vec![Stays { resident: Vec::new(), raised: Vec::new(), raising_seconds: 0.0 }];
+    }
+    let plain = (0..=parts.len()).map(|count| (parts[..count].to_vec(), Vec::new()));
+    let rates = &device.device().rates;
+    let each = rates.raise_sums / options.partitions as f64;
+    let share = |part: &Part| {
+        each * (shape.points(*part) as f64 / part.terms(rates) + rates.seconds_per_sum)
+    };
+    // Sums of wide scalars make up for it, if any.
+    let pays = each < 1.0 - rates.raised_share;
+    let raisable = parts.iter().filter(|part| pays && may_be_raised(shape, device, **part));
+    let raisable: Vec<Part> = raisable.copied().collect();
+    let raised = (1..=raisable.len()).map(|count| (parts.clone(), raisable[..count].to_vec()));
+    let stays = plain.chain(raised).map(|(resident, raised)| {
+        let raising_seconds = raised.iter().map(share).fold(0.0, f64::add);
+        Stays { resident, raised, raising_seconds }
+    });
+    stays.collect()
+}
+
+/// Whether the device has use for a query's multiples, and takes a buffer of them.
+fn may_be_raised(shape: &Shape, device: &dyn Queries, part: Part) -> bool {
+    let points = shape.points(part);
+    let raised = if points > 0 { device.raised_for(part, points) } else { None };
+    raised.is_some_and(|raised| {
+        let bytes = part.point_bytes() * (points * raised.windows()) as u64;
+        bytes <= device.device().max_buffer_bytes
+    })
+}
+
+/// Bytes of what stays.
+fn resident_bytes(shape: &Shape, device: &dyn Queries, stays: &Stays) -> u64 {
+    let copies = |part: &Part| {
+        let points = shape.points(*part);
+        let windows = device.raised_for(*part, points).map_or(1, Raised::windows);
+        part.point_bytes() * (points * (windows - 1)) as u64
+    };
+    let plain = stays.resident.iter().map(|part| shape.part_bytes(*part));
+    plain.chain(stays.raised.iter().map(copies)).sum()
 }
 
 fn quotients(shape: &Shape, resident: &[Part]) -> Vec<Quotient> {
@@ -316,7 +403,7 @@ const HOST_BUTTERFLIES: f64 = 50e6;
 fn plan(
     shape: &Shape,
     device: &dyn Queries,
-    resident: &[Part],
+    stays: &Stays,
     quotient: Quotient,
     sums: &sums::Sums,
 ) -> Option<Plan> {
@@ -324,7 +411,7 @@ fn plan(
     let n = 1u64 << shape.log_n;
     let vector = n * Fr::BYTES as u64;
     let table = device.table_bytes(shape.log_n);
-    let matrices = if resident.contains(&Part::Matrices) { 0 } else { shape.rows.bytes() };
+    let matrices = if stays.resident.contains(&Part::Matrices) { 0 } else { shape.rows.bytes() };
     let (witness, packed) = (shape.witness_bytes(), shape.packed.bytes());
     let butterflies = |log_n: u32| 3.0 * n as f64 * f64::from(log_n);
     let mut host_bytes = 0;
@@ -357,21 +444,24 @@ fn plan(
         Stage { kernel_seconds, ..Stage::new("quotient", bytes, [upload, download], rates) };
     // The witness that the matrices needed is kept for the sums.
     let kept = quotient == Quotient::Matrices;
-    let [h, w] = sums.stages(shape, rates, out_of_core, kept)?;
+    let ([h, w], seconds_of_sums) = sums.stages(shape, rates, out_of_core, kept)?;
     let stages = [first, h, w];
-    // Sums start with the first points; transforms need all that is copied for them.
-    let of_sums = |stage: &Stage| stage.kernel_seconds.max(stage.copy_seconds);
-    let seconds = first.copy_seconds + first.kernel_seconds + of_sums(&h) + of_sums(&w);
+    // Transforms need all that is copied for them.
+    let Stays { resident, raised, raising_seconds } = stays;
+    let seconds = first.copy_seconds + first.kernel_seconds + seconds_of_sums + raising_seconds;
     Some(Plan {
-        resident: resident.to_vec(),
-        resident_bytes: resident.iter().map(|part| shape.part_bytes(*part)).sum(),
+        resident: resident.clone(),
+        raised: raised.clone(),
+        resident_bytes: resident_bytes(shape, device, stays),
         quotient,
         chunks: sums.chunks(),
+        turns: sums.turns(),
         scratch: sums.scratch(),
         in_flight: 1,
         stages,
         host_bytes,
         seconds,
+        raising_seconds: *raising_seconds,
     })
 }
 
@@ -380,19 +470,26 @@ impl Plan {
     fn overlapped(&self) -> Self {
         let total = |of: fn(&Stage) -> f64| self.stages.iter().map(of).sum::<f64>();
         let seconds = total(|stage| stage.kernel_seconds).max(total(|stage| stage.copy_seconds));
-        Self { in_flight: 2, seconds, ..self.clone() }
+        Self { in_flight: 2, seconds: seconds + self.raising_seconds, ..self.clone() }
     }
 
     /// The same decisions for another task of the same key; `None` if they do not go with it. Much quicker than to
     /// choose again.
     pub fn refit(&self, shape: &Shape, device: &dyn Queries) -> Option<Self> {
-        let sums = sums::Sums::new(shape, device, &self.resident, self.chunks);
-        let one = plan(shape, device, &self.resident, self.quotient, &sums)?;
+        let stays = Stays {
+            resident: self.resident.clone(),
+            raised: self.raised.clone(),
+            raising_seconds: self.raising_seconds,
+        };
+        let sums = sums::Sums::new(shape, device, &stays, self.chunks, self.turns)?;
+        let one = plan(shape, device, &stays, self.quotient, &sums)?;
         Some(if self.in_flight > 1 { one.overlapped() } else { one })
     }
 
-    /// The sums of a partition, in the order in which the prover does them.
-    pub fn items(&self, shape: &Shape) -> Vec<Item> {
-        sums::items(shape, &self.resident, self.chunks)
+    /// The sums of a partition's last two stages, in the order in which the prover does them. `rates` are those of the device
+    /// that the plan is for.
+    pub fn items(&self, shape: &Shape, rates: &Rates) -> [Vec<Item>; 2] {
+        let stays = [&self.resident[..], &self.raised[..]];
+        sums::items(shape, rates, stays, self.chunks, self.turns)
     }
 }

@@ -136,8 +136,14 @@ fn msm_agrees<B: Backend, F: Coordinate>(
     let len = crate::backend::Buffer::len(&scalars);
     let words = backend.msm_scratch::<F>(len).div_ceil(8) as usize;
     let mut scratch = backend.alloc(lease, "scratch", words)?;
-    let msm =
-        Msm { bases: &bases, base_range: 0..len, scalars: &scalars, range: 0..len, density: None };
+    let msm = Msm {
+        bases: &bases,
+        base_range: 0..len,
+        scalars: &scalars,
+        range: 0..len,
+        density: None,
+        raised: None,
+    };
     let sum: Point<F> = backend.msm::<F>(stream, msm, &mut scratch)?.wait()?;
     Ok(sum == g.to_point().scale(&log))
 }

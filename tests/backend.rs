@@ -21,6 +21,8 @@ mod multiples;
 mod ntt;
 #[path = "backend/quotient.rs"]
 mod quotient;
+#[path = "backend/raised.rs"]
+mod raised;
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +33,8 @@ use bytemuck::Pod;
 use forebay::backend::cpu::Cpu;
 use forebay::backend::virtual_card::VirtualCard;
 use forebay::backend::{
-    Backend, Buffer, DeviceMatrix, Matrix, Msm, Output, Pending, Quotient, Transform, bit_reverse,
+    Backend, Buffer, DeviceMatrix, Matrix, Msm, Output, Pending, Quotient, Raised, Transform,
+    bit_reverse,
 };
 use forebay::budget::Lease;
 use forebay::curve::{Affine, G1Affine, G2Affine};
@@ -76,6 +79,12 @@ macro_rules! for_each_check {
             msm_ranges_g2 = msm::msm_ranges::<Fp2, _>,
             msm_densities_g1 = msm::msm_densities::<Fp, _>,
             msm_densities_g2 = msm::msm_densities::<Fp2, _>,
+            raise_matches_multiples_g1 = raised::raise_matches_multiples::<Fp, _>,
+            raise_matches_multiples_g2 = raised::raise_matches_multiples::<Fp2, _>,
+            raised_sums_g1 = raised::raised_sums::<Fp, _>,
+            raised_sums_g2 = raised::raised_sums::<Fp2, _>,
+            raised_parts_g1 = raised::raised_parts::<Fp, _>,
+            raised_parts_g2 = raised::raised_parts::<Fp2, _>,
             multiples_lengths_g1 = multiples::multiples_lengths::<Fp, _>,
             multiples_lengths_g2 = multiples::multiples_lengths::<Fp2, _>,
             multiples_scalars_g1 = multiples::multiples_scalars::<Fp, _>,
@@ -152,6 +161,14 @@ conformance!(cpu, Cpu::open);
 conformance!(virtual_card, || VirtualCard::open(common::card_model(1 << 30)));
 #[cfg(feature = "cuda")]
 conformance!(cuda, common::cuda::card, #[ignore = "needs an NVIDIA card: -- --include-ignored"]);
+#[cfg(feature = "wgpu")]
+conformance!(wgpu, common::wgpu::any, #[ignore = "needs a GPU: -- --include-ignored wgpu::"]);
+#[cfg(feature = "wgpu")]
+conformance!(lavapipe, common::wgpu::lavapipe, #[ignore = "needs Mesa: -- --include-ignored lavapipe::"]);
+#[cfg(feature = "wgpu")]
+conformance!(lavapipe_plain, common::wgpu::lavapipe_plain, #[ignore = "needs Mesa: -- --include-ignored"]);
+#[cfg(feature = "wgpu")]
+conformance!(lavapipe_small, common::wgpu::lavapipe_small, #[ignore = "needs Mesa: -- --include-ignored"]);
 // The wrapper without a fault passes too, so what fails below fails by the fault.
 conformance!(faultless, || Faulty::new(Cpu::open(), None));
 

@@ -12,7 +12,7 @@ use circuit::{Circuit, wtns};
 use forebay::backend::cpu::Cpu;
 use forebay::backend::virtual_card::{CardModel, Fault, VirtualCard};
 use forebay::compare::{Backends, compare};
-use forebay::field::{Field, Fr};
+use forebay::field::{Field, Fp, Fr};
 use forebay::format::Silent;
 use forebay::profile::{Profile, synthetic::synthesise};
 use tempfile::TempDir;
@@ -191,7 +191,7 @@ fn setup_takes_a_device() {
     assert!(read(&place.path("new.zkey")) == want);
     let (_, err) = place.expect(3, &format!("{line} --vram 1KiB"));
     contains(&err, &["a block of a key's points"]);
-    contains(&place.expect(2, &format!("{line} --device 0")).1, &["--device is for cards"]);
+    contains(&place.expect(2, &format!("{line} --device 0")).1, &["--device is for NVIDIA cards"]);
     contains(&place.expect(0, "setup --help").0, &["[default: cpu]"]);
 }
 
@@ -219,6 +219,71 @@ fn the_verification_key_is_exported_as_snarkjs_does() {
     let place = Place::with_fixture("edge");
     place.expect(0, "export-vk c.zkey vk.json");
     assert_eq!(read(&place.path("vk.json")), read(&place.path("verification_key.json")));
+}
+
+#[test]
+fn a_converted_key_serves_every_command() {
+    let place = Place::with_fixture("edge");
+    let (_, err) = place.expect(0, "convert c.zkey c.fbkey");
+    contains(&err, &["c.fbkey", "points checked now"]);
+    let first = read(&place.path("c.fbkey"));
+    contains(&place.expect(0, "convert c.zkey c.fbkey").1, &["points checked before"]);
+    assert!(read(&place.path("c.fbkey")) == first, "the same key gives the same file");
+    place.expect(0, "convert c.fbkey again.fbkey");
+    assert!(read(&place.path("again.fbkey")) == first);
+
+    let line = "prove c.fbkey c.wtns p.json x.json";
+    contains(&place.expect(0, line).1, &["points checked before", "proved and verified on cpu"]);
+    contains(&place.expect(0, &format!("{line} --skip-key-checks")).1, &["points NOT checked"]);
+    place.expect(0, "verify verification_key.json x.json p.json");
+    place.expect(0, "export-vk c.fbkey vk.json");
+    assert_eq!(read(&place.path("vk.json")), read(&place.path("verification_key.json")));
+    place.expect(0, "plan c.fbkey");
+    place.expect(0, "compare --backends cpu,virtual c.fbkey c.wtns");
+    place.write(
+        "jobs.json",
+        br#"{"jobs":[{"key":"c.fbkey","partitions":[{"witness":"c.wtns","proof":"b.json","public":"y.json"}]}]}"#,
+    );
+    place.expect(0, "batch jobs.json");
+    place.expect(0, "verify verification_key.json y.json b.json");
+    let (out, _) = place.expect(0, "inspect c.fbkey --json --check");
+    let facts: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&facts["domain"], &facts["variables"]), (&128.into(), &99.into()));
+    assert_eq!(facts["points checked when made"], true);
+    contains(&place.expect(0, "inspect c.fbkey").0, &[".fbkey", "made by", "forebay"]);
+
+    // What is altered, cut short or of another circuit writes nothing.
+    let names = place.names();
+    let mut altered = first.clone();
+    altered[5000] ^= 1;
+    place.write("altered.fbkey", &altered);
+    place.write("cut.fbkey", &first[..first.len() - 1]);
+    for (key, words) in [("altered", ["section", "offset"]), ("cut", ["section", "offset"])] {
+        let line = format!("prove {key}.fbkey c.wtns q.json z.json");
+        contains(&place.expect(1, &line).1, &[&[key][..], &words].concat());
+        std::fs::remove_file(place.path(&format!("{key}.fbkey"))).unwrap();
+    }
+    place.expect(2, "convert c.zkey c.zkey");
+    place.expect(2, "convert none.zkey none.fbkey");
+    contains(&place.expect(1, "convert c.wtns w.fbkey").1, &["c.wtns", ".zkey, .params or .fbkey"]);
+    assert_eq!(place.names(), names);
+}
+
+#[test]
+fn convert_refuses_a_key_with_a_wrong_point() {
+    let place = Place::with_fixture("edge");
+    let parts = circuit::sections(&read(&place.path("c.zkey")));
+    // (0, 2) has order 3 on y^2 = x^3 + 4; (1, 1) is on no curve of ours.
+    let order_three = [Fp::ZERO, Fp::from(2)];
+    for (point, words) in [(order_three, "subgroup"), ([Fp::ONE; 2], "not on the curve")] {
+        let mut parts = parts.clone();
+        let section = parts.iter_mut().find(|(id, _)| *id == 5).unwrap();
+        section.1[..96].copy_from_slice(bytemuck::bytes_of(&point));
+        place.write("wrong.zkey", &circuit::container(b"zkey", 1, &parts));
+        let (_, err) = place.expect(1, "convert wrong.zkey wrong.fbkey");
+        contains(&err, &["wrong.zkey", "section 5", "point 0", words]);
+        assert!(!place.path("wrong.fbkey").exists());
+    }
 }
 
 #[test]
@@ -484,4 +549,16 @@ fn bench_proves_partitions_of_a_named_shape() {
     let (_, err) = place.expect(2, "bench dense-10 --log-n 3 --backend cpu");
     contains(&err, &["from 2^4"]);
     place.expect(2, "bench dense-10 --partitions 0 --backend cpu");
+}
+
+#[test]
+fn bench_measures_operations_side_by_side() {
+    let place = Place::new();
+    let (out, _) = place.expect(0, "bench --operations cpu,virtual --log-n 5,6");
+    contains(&out, &["1: cpu, ", "2: virtual", "| sum in G1 | 2^5 |", "| Interpolate | 2^6 |"]);
+    let (_, err) = place.expect(2, "bench --operations cpu --log-n 3");
+    contains(&err, &["2^3", "from 2^4"]);
+    place.expect(2, "bench dense-10 --operations cpu");
+    place.expect(2, "bench dense-10 --log-n 10,11 --backend cpu");
+    place.expect(2, "bench");
 }

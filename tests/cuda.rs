@@ -159,12 +159,10 @@ fn a_thousand_rounds_give_the_same_bytes() {
     let stream = card.stream().expect("a stream");
     let values = scalars(n);
     let matrix = Matrix {
-        row_start: Arc::new((0..=n as u32).map(|row| 3 * row).collect()),
-        column: Arc::new(
-            (0..3 * n as u32).map(|entry| entry.wrapping_mul(7919) % n as u32).collect(),
-        ),
-        coefficient: Arc::new((0..3 * n as u32).map(|entry| entry % 3).collect()),
-        table: Arc::new(vec![Fr::ONE, -Fr::ONE, Fr::from(5).inverse()]),
+        row_start: (0..=n as u32).map(|row| 3 * row).collect(),
+        column: (0..3 * n as u32).map(|entry| entry.wrapping_mul(7919) % n as u32).collect(),
+        coefficient: (0..3 * n as u32).map(|entry| entry % 3).collect(),
+        table: vec![Fr::ONE, -Fr::ONE, Fr::from(5).inverse()].into(),
     };
     let matrix = DeviceMatrix::adopt(&card, &stream, &lease, &matrix).expect("a matrix");
     let table = card.ntt_table(&stream, &lease, LOG_N).expect("a table");

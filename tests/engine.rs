@@ -134,6 +134,40 @@ fn a_job_of_partitions_gives_their_proofs_in_order() {
 }
 
 #[test]
+fn a_resident_key_is_raised_once_when_enough_partitions_are_expected() {
+    let fixture = Fixture::circom("edge");
+    let card = ample();
+    let engine = engine_on(&[&card], options());
+    let prove = |job: Job| {
+        let proved = wait(engine.submit(job).expect("submitted")).expect("proofs");
+        assert!(proofs(&proved).iter().all(|proof| *proof == fixture.right()));
+        let raised: Vec<_> = proved.iter().map(|one| one.plan.contains("multiples of")).collect();
+        assert!(raised.iter().all(|one| *one == raised[0]), "{raised:?}");
+        raised[0]
+    };
+    let raises = || {
+        let timeline = card.timeline();
+        // In the lane of the card's engine, and in that of a stream.
+        timeline.spans().iter().filter(|span| span.label == "raise").count() / 2
+    };
+    assert!(!prove(fixture.job("few", 3)));
+    let plain = ladder(&fixture, &plan::Options::default())[0].resident_bytes;
+    assert_idle(&card, plain);
+    // The plain key is replaced.
+    let many = plan::Options { partitions: 1_000_000, ..plan::Options::default() };
+    let many = ladder(&fixture, &many).swap_remove(0);
+    assert!(prove(fixture.job("first of many", 3).expecting(1_000_000)));
+    assert_idle(&card, many.resident_bytes);
+    let once = raises();
+    assert_eq!(once, many.raised.len());
+    // It is there, whoever comes.
+    assert!(prove(fixture.job("few again", 3)));
+    assert!(prove(fixture.job("more of many", 3).expecting(1_000_000)));
+    assert_eq!(raises(), once);
+    assert_idle(&card, many.resident_bytes);
+}
+
+#[test]
 fn high_water_is_what_the_plan_needs_on_a_card_of_any_size() {
     let fixture = Fixture::circom("edge");
     for max_in_flight in [1, 2] {

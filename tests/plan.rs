@@ -10,7 +10,7 @@ use common::fixture::Fixture;
 use forebay::Error;
 use forebay::backend::cpu::Cpu;
 use forebay::backend::virtual_card::VirtualCard;
-use forebay::backend::{Backend, DeviceInfo, Rates};
+use forebay::backend::{Backend, DeviceInfo, Raised, Rates};
 use forebay::compact::Compact;
 use forebay::field::Fr;
 use forebay::format::Silent;
@@ -19,7 +19,8 @@ use forebay::key::Density;
 use forebay::plan::{self, Options, Packed, Part, Plan, Queries, QueryShape, RowsShape, Shape};
 use proptest::prelude::*;
 
-const ALL: Options = Options { max_in_flight: 2, resident: true, host_bytes: u64::MAX };
+const ALL: Options =
+    Options { max_in_flight: 2, resident: true, host_bytes: u64::MAX, partitions: 1000 };
 
 /// A card of a kind: only its answers.
 struct Card(DeviceInfo);
@@ -39,6 +40,8 @@ impl Card {
                 g1_terms: 100e6,
                 g2_terms: 40e6,
                 seconds_per_sum: 1e-3,
+                raised_share: 0.8,
+                raise_sums: 25.0,
             },
         })
     }
@@ -53,9 +56,14 @@ impl Queries for Card {
         64 << (log_n / 2)
     }
 
-    fn scratch_bytes(&self, part: Part, len: usize) -> u64 {
+    fn scratch_bytes(&self, part: Part, raised: Option<Raised>, len: usize) -> u64 {
         let bucket = if part == Part::BG2 { 256 } else { 128 };
-        40 * len as u64 + (bucket << 16)
+        let windows = raised.map_or(2, Raised::windows) as u64;
+        20 * windows * len as u64 + (bucket << 16)
+    }
+
+    fn raised_for(&self, part: Part, points: usize) -> Option<Raised> {
+        (part != Part::A && points > 1).then(|| Raised::new(16))
     }
 }
 
@@ -112,9 +120,10 @@ proptest! {
 
     #[test]
     fn every_element_is_covered_exactly_once(shape in any_shape()) {
-        for plan in plan::candidates(&shape, &Card::new(), &ALL) {
+        let card = Card::new();
+        for plan in plan::candidates(&shape, &card, &ALL) {
             let mut next: BTreeMap<Part, (usize, usize)> = BTreeMap::new();
-            for item in plan.items(&shape) {
+            for item in plan.items(&shape, &card.0.rates).concat() {
                 let first = if item.part == Part::L { shape.inputs } else { 0 };
                 let (scalar, base) = next.entry(item.part).or_insert((first, 0));
                 // A chunk without bases is left out: the scalars between have none.
@@ -177,6 +186,40 @@ proptest! {
 }
 
 #[test]
+fn queries_are_raised_where_enough_partitions_are_expected() {
+    let shape = shape(12, 4000, 3, 60, true);
+    let card = Card::new();
+    let fastest = |partitions: usize, capacity: u64| {
+        let options = Options { partitions, ..ALL };
+        plan::choose(&shape, &card, capacity, &options).unwrap()
+    };
+    let plain = fastest(1, u64::MAX);
+    assert!(plain.raised.is_empty() && plain.raising_seconds == 0.0, "{}", plain.summary());
+    assert_eq!(plain.resident.len(), 5, "{}", plain.summary());
+    // Each costs as much as 25 sums, and spares a fifth of one.
+    assert_eq!(fastest(125, u64::MAX).summary(), plain.summary());
+    // A has none on this card.
+    let raised = fastest(1_000_000, u64::MAX);
+    assert_eq!(raised.raised, [Part::H, Part::L, Part::BG1, Part::BG2]);
+    assert!(raised.summary().contains("with multiples of H, L, B in G1, B in G2;"));
+    assert!(raised.raising_seconds > 0.0 && raised.seconds < plain.seconds);
+    // 15 more copies of each.
+    let points = |part| shape.query(part).unwrap().points as u64;
+    let in_g1 = shape.h as u64 + points(Part::L) + points(Part::BG1);
+    let copies = 15 * (96 * in_g1 + 192 * points(Part::BG2));
+    assert_eq!(raised.resident_bytes, plain.resident_bytes + copies);
+    // Where the last query's have no room, it has none; chunks of sums do not give as much.
+    let one = Options { partitions: 1_000_000, max_in_flight: 1, ..ALL };
+    let all = plan::choose(&shape, &card, u64::MAX, &one).unwrap();
+    let room = all.needs() - 15 * 192 * points(Part::BG2);
+    let fewer = plan::choose(&shape, &card, room, &one).unwrap();
+    assert_eq!((all.raised, fewer.raised), (raised.raised.clone(), raised.raised[..3].to_vec()));
+    // A plan that is fitted to another task of the key keeps them, and what they cost.
+    let fitted = raised.refit(&shape, &card).unwrap();
+    assert_eq!(fitted, raised);
+}
+
+#[test]
 fn a_device_of_small_buffers_gets_plans_of_small_buffers() {
     let shape = shape(12, 4000, 3, 60, true);
     let mut card = Card::new();
@@ -192,8 +235,11 @@ fn a_device_of_small_buffers_gets_plans_of_small_buffers() {
         fn table_bytes(&self, log_n: u32) -> u64 {
             self.0.table_bytes(log_n)
         }
-        fn scratch_bytes(&self, _part: Part, len: usize) -> u64 {
+        fn scratch_bytes(&self, _part: Part, _raised: Option<Raised>, len: usize) -> u64 {
             8 * len as u64
+        }
+        fn raised_for(&self, _part: Part, _points: usize) -> Option<Raised> {
+            Some(Raised::new(20))
         }
     }
     let ladder = plan::ladder(&shape, &Lean(card), &ALL);
@@ -202,7 +248,7 @@ fn a_device_of_small_buffers_gets_plans_of_small_buffers() {
         assert!(
             matches!(plan.quotient, plan::Quotient::OutOfCore { log_block } if log_block <= 11)
         );
-        for item in plan.items(&shape) {
+        for item in plan.items(&shape, &Card::new().0.rates).concat() {
             let point = if item.part == Part::BG2 { 192 } else { 96 };
             assert!(point * item.bases.len() <= 1 << 16, "{item:?}");
         }
@@ -217,18 +263,21 @@ fn run_all<B: Backend>(backend: &B, fixture: &Fixture) {
     let one = Options { max_in_flight: 1, ..ALL };
     let plans = plan::candidates(task.shape(), backend, &one);
     assert!(plans.len() > 3, "{name} has only {} plans", plans.len());
+    let raises = plans.iter().any(|plan| !plan.raised.is_empty());
+    assert_eq!(raises, !backend.info().unified, "{name}: multiples of resident queries");
     for plan in plans {
         let what = format!("{name}: {}", plan.summary());
         let resident = (!plan.resident.is_empty()).then(|| {
             let lease = backend.budget().lease("a resident key", plan.resident_bytes).unwrap();
-            let key = DeviceKey::load(backend, &task, &plan.resident, &lease).unwrap();
+            let key = DeviceKey::load(backend, &task, &plan, &lease).unwrap();
             assert_eq!(lease.high_water(), plan.resident_bytes, "{what}");
             key
         });
         let lease = backend.budget().lease(&what, plan.peak()).unwrap();
         let sums = task.sums(backend, &plan, resident.as_ref(), &lease, &Silent).expect(&what);
         assert_eq!(lease.high_water(), plan.peak(), "{what}");
-        assert!(lease.bytes() <= plan.bytes_from(2), "{what}");
+        // What is in use beyond that is on its way back.
+        assert!(lease.allowance() <= plan.bytes_from(2), "{what}");
         drop((lease, resident));
         assert!(sums.prove(&task, &fixture.blinding()).expect(&what) == want, "{what}");
     }

@@ -72,8 +72,14 @@ fn sum_of_nothing(
     let scalars = card.alloc(lease, "scalars", 0).expect("alloc");
     let words = card.msm_scratch::<Fp>(0).div_ceil(8) as usize;
     let mut scratch = card.alloc(lease, "scratch", words).expect("alloc");
-    let msm =
-        Msm { bases: &bases, scalars: &scalars, base_range: 0..0, range: 0..0, density: None };
+    let msm = Msm {
+        bases: &bases,
+        scalars: &scalars,
+        base_range: 0..0,
+        range: 0..0,
+        density: None,
+        raised: None,
+    };
     card.msm(stream, msm, &mut scratch).expect("msm")
 }
 
@@ -527,6 +533,7 @@ fn durations_are_the_models() {
             base_range: 0..100,
             range: 0..100,
             density: None,
+            raised: None,
         };
         let sum = card.msm::<F>(stream, msm, &mut scratch).and_then(Pending::wait);
         assert!(sum.expect("msm") == Point::INFINITY);

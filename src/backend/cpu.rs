@@ -6,13 +6,14 @@ pub(super) mod matvec;
 pub(super) mod msm;
 pub(super) mod ntt;
 pub(super) mod quotient;
+pub(super) mod raise;
 
 use bytemuck::Pod;
 use zeroize::Zeroize;
 
 use super::{
-    Backend, DeviceInfo, DeviceMatrix, Matrix, Msm, Multiples, Output, Packed, Quotient, Rates,
-    Shared, Transform,
+    Backend, DeviceInfo, DeviceMatrix, Matrix, Msm, Multiples, Output, Packed, Quotient, Raised,
+    Rates, Shared, Transform,
 };
 use crate::Result;
 use crate::budget::{Budget, Lease, Reservation};
@@ -68,6 +69,8 @@ fn rates(threads: usize) -> Rates {
         g1_terms: 0.2e6 * threads,
         g2_terms: 0.07e6 * threads,
         seconds_per_sum: 1e-3,
+        raised_share: 0.9,
+        raise_sums: 25.0,
     }
 }
 
@@ -76,6 +79,7 @@ fn rates(threads: usize) -> Rates {
 pub(crate) fn host_msm<F: Coordinate>(bases: &[Affine<F>], scalars: &[Fr]) -> Point<F> {
     let threads = rayon::current_num_threads();
     let words = msm::Plan::<F>::new(scalars.len(), threads).scratch_words();
+    let bases = msm::Bases { points: bases, range: 0..bases.len(), raised: None };
     msm::msm(bases, scalars, None, threads, &mut vec![0; words])
 }
 
@@ -290,12 +294,31 @@ impl Backend for Cpu {
     ) -> Result<Ready<Point<F>>> {
         let scalars = &msm.scalars.as_slice()[msm.range];
         let density = msm.density.map(|density| density.as_slice());
-        let bases = &msm.bases.as_slice()[msm.base_range];
+        let Msm { base_range: range, raised, .. } = msm;
+        let bases = msm::Bases { points: msm.bases.as_slice(), range, raised };
         Ok(Ready(msm::msm(bases, scalars, density, self.threads, scratch.as_mut_slice())))
     }
 
     fn msm_scratch<F: Coordinate>(&self, len: usize) -> u64 {
         msm::Plan::<F>::new(len, self.threads).scratch_words() as u64 * 8
+    }
+
+    fn raised_scratch<F: Coordinate>(&self, raised: Raised, len: usize) -> u64 {
+        msm::Plan::<F>::over(Some(raised), len, self.threads).scratch_words() as u64 * 8
+    }
+
+    fn raise<F: Coordinate>(
+        &self,
+        _stream: &(),
+        raised: Raised,
+        points: &mut CpuBuffer<Affine<F>>,
+    ) -> Result<()> {
+        raise::raise(raised, points.as_mut_slice());
+        Ok(())
+    }
+
+    fn raised_for<F: Coordinate>(&self, len: usize) -> Option<Raised> {
+        Some(msm::raised_for(len))
     }
 
     fn multiples<F: Coordinate>(

@@ -136,6 +136,11 @@ impl Admission {
         Some(self.deficit_of(head.bytes)).filter(|deficit| *deficit > 0)
     }
 
+    /// The first in line.
+    pub fn first(&self) -> Option<Ticket> {
+        self.head().map(|index| self.waiting[index].ticket)
+    }
+
     /// Puts a request in the queue; [`Admission::admit`] says when it may start. `releases` are the
     /// amounts in which its bytes will come back, in order, and sum to the request: `[7 GiB, 5 GiB]` asks
     /// for 12 GiB, of which 7 are back after the quotient and 5 at the end.

@@ -58,6 +58,11 @@ impl Resident {
         Some(Pin { budget: self.budget.clone(), ticket: self.ticket, thread: current().id() })
     }
 
+    /// The ticket of its lease, for [`Request::uses`](super::Request::uses).
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
     /// Counts as a use: the next eviction takes others first. False if this one is evicted already. Call it
     /// before waiting for memory to use it with.
     pub fn touch(&self) -> bool {
@@ -122,15 +127,18 @@ impl State {
     }
 
     /// The residents to evict so that the first in line fits: as few as their age allows, and none if
-    /// all of them would not do. Bytes that are on their way from earlier evictions count.
+    /// all of them would not do. What the first in line is to use stays. Bytes that are on their way from earlier evictions
+    /// count.
     pub(super) fn victims(&mut self) -> Vec<Entry> {
         let Some(deficit) = self.admission.deficit() else { return Vec::new() };
+        let first = self.admission.first().and_then(|ticket| self.waiters.get(&ticket));
+        let wanted = first.and_then(|waiter| waiter.uses);
         let Self { admission, residents, evicting, .. } = self;
         evicting.retain(|ticket| admission.held(*ticket) > 0);
         let mut coming: u64 = evicting.iter().map(|ticket| admission.held(*ticket)).sum();
         let mut unused: Vec<(u64, Ticket)> = residents
             .iter()
-            .filter(|(_, entry)| entry.pins == 0)
+            .filter(|(ticket, entry)| entry.pins == 0 && Some(**ticket) != wanted)
             .map(|(ticket, entry)| (entry.used, *ticket))
             .collect();
         unused.sort_unstable();

@@ -268,6 +268,26 @@ fn nothing_is_evicted_in_vain_or_while_pinned() {
 }
 
 #[test]
+fn what_the_first_in_line_uses_stays_for_it() {
+    let budget = Budget::new(16);
+    let evicted = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let counts = || [0, 1].map(|i| evicted[i].load(Ordering::Relaxed));
+    // Least recently used, so it would go first.
+    let [wanted, other] = [0, 1].map(|i| resident(&budget, 4, &evicted[i]));
+    let with = |bytes, resident: &Resident| {
+        let (releases, uses) = ([bytes], Some(resident.ticket()));
+        budget.wait(Request { uses, ..Request::new("partition", &releases) })
+    };
+    let lease = with(12, &wanted).unwrap();
+    assert_eq!(counts(), [0, 1]);
+    assert!(wanted.pin().is_some() && other.pin().is_none());
+    drop(lease);
+    // For others it goes.
+    drop(with(16, &other).unwrap());
+    assert_eq!(counts(), [1, 1]);
+}
+
+#[test]
 fn what_others_use_is_not_admitted_but_leases_stay() {
     let budget = Budget::new(16);
     let lease = budget.lease("l", 10).unwrap();

@@ -85,8 +85,10 @@ pub fn run(options: &Batch, terminal: &Arc<Terminal>) -> Result<()> {
     let total: usize = jobs.iter().map(|job| job.partitions.len()).sum();
     let mut waiting = Vec::new();
     for (index, entry) in jobs.iter().enumerate() {
+        let of_key = jobs.iter().filter(|job| job.key == entry.key);
+        let expected = of_key.map(|job| job.partitions.len()).sum();
         let submitted = key_of(entry, options, terminal, &mut keys)
-            .and_then(|key| submit(&engine, index, entry, key));
+            .and_then(|key| submit(&engine, index, entry, key, expected));
         waiting.push(submitted);
     }
     terminal.begin("proofs", total as u64);
@@ -169,6 +171,7 @@ fn submit(
     index: usize,
     entry: &JobEntry,
     key: Arc<ProvingKey>,
+    expected: usize,
 ) -> Result<JobHandle> {
     let partition = |partition: &PartitionEntry| {
         let path = partition.witness.clone();
@@ -179,7 +182,8 @@ fn submit(
         })
     };
     let partitions = entry.partitions.iter().map(partition).collect::<Result<Vec<_>>>()?;
-    let job = Job::new(format!("job {index}"), key, partitions).priority(entry.priority.into());
+    let job = Job::new(format!("job {index}"), key, partitions).expecting(expected);
+    let job = job.priority(entry.priority.into());
     engine.submit(match entry.deadline_seconds {
         None => job,
         Some(seconds) => job.deadline(Instant::now() + Duration::from_secs(seconds.into())),

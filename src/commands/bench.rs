@@ -1,5 +1,7 @@
 //! `forebay bench`.
 
+mod operations;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,9 +25,14 @@ const WARM_UP: usize = 8;
 
 /// Proves partitions with a circuit's counts and kinds of values, and says how long that took and what it used.
 pub fn run(options: &Bench, terminal: &Arc<Terminal>) -> Result<()> {
-    let mut profile = Profile::named(&options.shape)?;
-    if let Some(log_n) = options.log_n {
-        profile = profile.scaled(log_n)?;
+    let Some(shape) = &options.shape else {
+        return operations::run(options, &options.operations, terminal);
+    };
+    let mut profile = Profile::named(shape)?;
+    match options.log_n[..] {
+        [] => {}
+        [log_n] => profile = profile.scaled(log_n)?,
+        _ => return Err(Error::Usage("a circuit has one size: one --log-n".into())),
     }
     if options.partitions == 0 {
         return Err(Error::Usage("no partition, nothing to measure".into()));
@@ -36,12 +43,12 @@ pub fn run(options: &Bench, terminal: &Arc<Terminal>) -> Result<()> {
     let (key, assignment) = (Arc::new(key), Arc::new(assignment));
     terminal.say(format!(
         "{}, 2^{}: a synthetic key of {} made in {:.1?}",
-        options.shape,
+        shape,
         profile.log_n,
         bytes::text(key.bytes()),
         started.elapsed()
     ));
-    let measured = measure(&engine, &key, &assignment, options)?;
+    let measured = measure(&engine, &key, &assignment, shape, options.partitions as usize)?;
     match options.json {
         true => {
             println!("{}", serde_json::to_string_pretty(&measured.to_json()).expect("plain fields"))
@@ -70,19 +77,23 @@ fn measure(
     engine: &Engine,
     key: &Arc<ProvingKey>,
     assignment: &Arc<Assignment>,
-    options: &Bench,
+    shape: &str,
+    partitions: usize,
 ) -> Result<Measured> {
+    let devices = engine.devices().len();
+    // The first job is planned as the one that is measured.
+    let expected = WARM_UP * devices + partitions;
     let prove = |partitions: usize| {
         let partition = |_| Partition::new(assignment.clone());
         let partitions = (0..partitions).map(partition).collect::<Result<_>>()?;
-        engine.submit(Job::new(&options.shape, key.clone(), partitions))?.wait()
+        let job = Job::new(shape, key.clone(), partitions).expecting(expected);
+        engine.submit(job)?.wait()
     };
-    let devices = engine.devices().len();
     prove(WARM_UP * devices)?;
     let end = |timeline: Option<Timeline>| timeline.map_or(0, |timeline| timeline.end_ns());
     let (from, before) = (end(engine.timeline()), engine.usage());
     let started = Instant::now();
-    let proved = prove(options.partitions as usize)?;
+    let proved = prove(partitions)?;
     let seconds = started.elapsed().as_secs_f64();
     let timeline = engine.timeline().unwrap_or_default();
     let until = timeline.end_ns();

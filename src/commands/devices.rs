@@ -1,12 +1,9 @@
 //! `forebay devices`.
 
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
 use forebay::Error;
 use forebay::Result;
 use forebay::backend::{Backend, cpu::Cpu};
-
-/// A backend that is not there, and why.
-const ABSENT: [(&str, &str); 1] = [("wgpu", "not part of this version")];
 
 /// Prints the backends and their devices.
 pub fn run() -> Result<()> {
@@ -14,9 +11,7 @@ pub fn run() -> Result<()> {
     let info = cpu.info();
     println!("{:6} found    {}, {}", info.backend, info.name, gigabytes(info.memory_bytes));
     cuda();
-    for (backend, reason) in ABSENT {
-        println!("{backend:6} missing  {reason}");
-    }
+    wgpu();
     Ok(())
 }
 
@@ -43,6 +38,33 @@ fn cuda() {
 #[cfg(not(feature = "cuda"))]
 fn cuda() {
     println!("cuda   missing  not part of this build");
+}
+
+#[cfg(feature = "wgpu")]
+fn wgpu() {
+    match forebay::backend::wgpu::devices() {
+        Err(Error::NoDevice { reason, .. }) => println!("wgpu   missing  {reason}"),
+        Err(error) => println!("wgpu   missing  {error}"),
+        Ok(devices) => {
+            for device in devices {
+                let id = device.pci_bus_id.as_deref().unwrap_or("no PCI id");
+                let int64 = if device.has_int64 { "with" } else { "without" };
+                println!(
+                    "wgpu   found    {}: {} ({}, {}, {id}), {int64} 64-bit integers{}",
+                    device.index,
+                    device.name,
+                    device.api,
+                    device.driver,
+                    if device.is_software { "; software, used if there is no other" } else { "" }
+                );
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn wgpu() {
+    println!("wgpu   missing  not part of this build");
 }
 
 fn gigabytes(bytes: u64) -> String {

@@ -23,6 +23,25 @@ pub fn run() -> Result<()> {
         let named = |(name, passed)| (format!("{name}, card {}", device.index), passed);
         outcomes.extend(selftest::backend(&card)?.into_iter().map(named));
     }
+    #[cfg(feature = "wgpu")]
+    for device in forebay::backend::wgpu::devices().unwrap_or_default() {
+        use forebay::backend::wgpu::{Adapter, Options, Wgpu};
+        let adapter = Adapter::Index(device.index);
+        let gpu = Wgpu::open(Options { adapter, ..Default::default() })?;
+        let opening = gpu.opening();
+        println!(
+            "wgpu   opened   {}: in {:.1?}, kernels in {:.1?} ({}); {:?}: {:.2} G products of Fr a second, {:.2} of Fp",
+            device.index,
+            opening.all,
+            opening.kernels,
+            if opening.warm { "kept" } else { "new" },
+            opening.speed.core,
+            opening.speed.fr / 1e9,
+            opening.speed.fp / 1e9,
+        );
+        let named = |(name, passed)| (format!("{name}, adapter {}", device.index), passed);
+        outcomes.extend(selftest::backend(&gpu)?.into_iter().map(named));
+    }
     for (name, passed) in &outcomes {
         println!("{} {name}", if *passed { "pass" } else { "FAIL" });
     }

@@ -1,6 +1,6 @@
 //! `forebay export-vk`.
 
-use forebay::format::{FileSource, Kind, bellman, json, zkey::Zkey};
+use forebay::format::{FileSource, Kind, bellman, fbkey::Fbkey, json, zkey::Zkey};
 use forebay::key::VerifyingKey;
 use forebay::{Error, Result};
 
@@ -22,9 +22,14 @@ pub fn run(options: &ExportVk, terminal: &Terminal) -> Result<()> {
             let insecurity = header.insecurity();
             Ok((header.vk, insecurity))
         }
+        Kind::Fbkey => {
+            let header = Fbkey::map(&source)?.header;
+            let insecurity = header.insecurity();
+            Ok((header.vk, insecurity))
+        }
         Kind::Params => Ok(with_insecurity(bellman::Params::open(&source)?.vk.vk)),
         Kind::BellmanVk => Ok(with_insecurity(bellman::read_vk(&source)?.vk)),
-        other => Err(Error::invalid("the file", other, "a .zkey, .params or .vk")),
+        other => Err(Error::invalid("the file", other, "a .zkey, .params, .fbkey or .vk")),
     };
     let (vk, insecurity) = read().map_err(|error: Error| error.in_file(&options.key))?;
     if let Some(why) = insecurity {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use forebay::format::fbkey::{self, Fbkey};
 use forebay::format::r1cs::R1cs;
 use forebay::format::zkey::{Options, Zkey};
 use forebay::format::{FileSource, Kind, bellman, json, wtns};
@@ -64,6 +65,35 @@ fn facts_of(kind: Kind, source: &FileSource, path: &Path, reading: Options<'_>) 
                 "points checked": reading.check_points,
                 "contributions": zkey.header.contributions,
                 "insecure": zkey.header.insecurity(),
+            })
+        }
+        Kind::Fbkey => {
+            let file = Fbkey::map(source)?;
+            if reading.check_points {
+                file.check_digests(reading.progress)?;
+                file.check_points(reading.progress)?;
+            }
+            let (header, key) = (&file.header, file.key()?);
+            json!({
+                "protocol": "groth16",
+                "version": fbkey::VERSION,
+                "made by": header.program,
+                "variables": key.variables,
+                "public signals": key.inputs - 1,
+                "domain": 1u64 << key.log_n,
+                "log2 of the domain": key.log_n,
+                "H basis": basis(key.basis),
+                "coefficients": key.matrices.iter().flatten().map(|m| m.column.len()).sum::<usize>(),
+                "points in H": key.h.len(),
+                "points in L": key.l.points.len(),
+                "points in A": key.a.points.len(),
+                "points in B1": key.b_g1.points.len(),
+                "points in B2": key.b_g2.points.len(),
+                "points checked when made": header.points_checked,
+                "points checked": reading.check_points,
+                "digests checked": reading.check_points,
+                "contributions": header.contributions,
+                "insecure": header.insecurity(),
             })
         }
         Kind::Params => {

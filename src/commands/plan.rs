@@ -25,7 +25,8 @@ pub fn run(options: &Plan, terminal: &Arc<Terminal>) -> Result<()> {
         expect_distinct(&[path], &[svg])?;
     }
     let devices = options.devices().open(terminal, false)?;
-    for (device, capacity, ladder) in devices.ladders(&shape, &Options::default())? {
+    let expected = Options { partitions: options.partitions, ..Options::default() };
+    for (device, capacity, ladder) in devices.ladders(&shape, &expected)? {
         let chosen = ladder.iter().position(|plan| plan.needs() <= capacity);
         if options.json {
             print_json(&device, capacity, &ladder, chosen);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use forebay::engine::{Job, Partition, Proved};
-use forebay::format::{FileSource, json, r1cs::R1cs, wtns, zkey::Zkey};
+use forebay::format::{FileSource, Kind, fbkey::Fbkey, json, r1cs::R1cs, wtns, zkey::Zkey};
 use forebay::key::{Checked, LoadedKey, load_key};
 use forebay::witness::Assignment;
 use forebay::{Error, Result};
@@ -32,16 +32,19 @@ pub fn run(options: &Prove, terminal: &Arc<Terminal>) -> Result<()> {
     }
     // Before the points, which take long: whether key and witness belong together at all.
     let source = FileSource::open(&options.key)?;
-    let variables =
-        Zkey::open(&source).map_err(|error| error.in_file(&options.key))?.header.variables;
-    if values.len() != variables as usize {
+    let variables = match Kind::of(&source) {
+        Ok(Kind::Fbkey) => Fbkey::map(&source).map(|file| file.header.variables),
+        _ => Zkey::open(&source).map(|file| file.header.variables as usize),
+    };
+    let variables = variables.map_err(|error| error.in_file(&options.key))?;
+    if values.len() != variables {
         let expected = format!("{variables}, the variables of {}", options.key.display());
         let error = Error::invalid("section 1 (header), number of values", values.len(), expected);
         return Err(error.in_file(&options.witness));
     }
     let check = check_of(options.skip_key_checks);
     let started = Instant::now();
-    let LoadedKey { key, checked, insecurity } = load_key(&options.key, &check, &**terminal)?;
+    let LoadedKey { key, checked, insecurity, .. } = load_key(&options.key, &check, &**terminal)?;
     if let Some(why) = insecurity {
         terminal.warn(format!(
             "{}: INSECURE key, anyone can forge its proofs: {why}",

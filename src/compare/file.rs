@@ -18,6 +18,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
+use crate::array::Array;
 use crate::backend::{Matrix, Quotient, Transform};
 use crate::compact::Compact;
 use crate::curve::{Affine, Coordinate};
@@ -345,7 +346,7 @@ impl TermsText {
         let end = self.first.saturating_add(len);
         expect_at_most("first, end of the terms", end, self.scalars.len())?;
         let scalars = vector(self.scalars);
-        Ok(Terms { bases: Arc::new(bases), scalars, first: self.first, density })
+        Ok(Terms { bases: bases.into(), scalars, first: self.first, density })
     }
 }
 
@@ -376,8 +377,8 @@ fn matrix(rows: Vec<Vec<(u32, Hex<Fr>)>>, columns: usize) -> Result<Matrix> {
         }
         row_start.push(column.len() as u32);
     }
-    let [row_start, column, coefficient] = [row_start, column, coefficient].map(Arc::new);
-    Ok(Matrix { row_start, column, coefficient, table: Arc::new(table) })
+    let [row_start, column, coefficient] = [row_start, column, coefficient].map(Array::from);
+    Ok(Matrix { row_start, column, coefficient, table: table.into() })
 }
 
 fn expect_at_most(place: &str, found: usize, most: usize) -> Result<()> {

@@ -8,6 +8,7 @@ use bytemuck::Pod;
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
+use crate::array::Array;
 use crate::backend::{
     Backend, Buffer, DeviceCompact, DeviceMatrix, Matrix, Msm, Output, Pending, Quotient, Transform,
 };
@@ -54,7 +55,7 @@ pub(super) enum Onto {
 /// The terms of a sum.
 #[derive(Clone)]
 pub(super) struct Terms<F> {
-    pub(super) bases: Arc<Vec<Affine<F>>>,
+    pub(super) bases: Array<Affine<F>>,
     /// Those before `first`, and those behind the last that may have a base, have no part in the sum.
     pub(super) scalars: Vector,
     pub(super) first: usize,
@@ -122,7 +123,7 @@ impl<F: Coordinate> Terms<F> {
         // Of nothing there is no density.
         let density = self.density.as_ref().filter(|_| !kept.is_empty());
         let Some(density) = density else {
-            let bases = Arc::new(kept.iter().map(|place| self.bases[*place]).collect());
+            let bases = kept.iter().map(|place| self.bases[*place]).collect();
             return Self { bases, scalars, first: self.first, density: None };
         };
         let mut rank = 0;
@@ -135,7 +136,7 @@ impl<F: Coordinate> Terms<F> {
             .collect();
         let bases = kept.iter().filter_map(|place| Some(self.bases[ranks[*place]?])).collect();
         let density = Density::from_bits(kept.iter().map(|place| ranks[*place].is_some()));
-        Self { bases: Arc::new(bases), scalars, first: self.first, density: Some(density) }
+        Self { bases, scalars, first: self.first, density: Some(density) }
     }
 
     /// The same sum said more plainly: without the scalars around it, without a density.
@@ -158,11 +159,11 @@ impl<F: Coordinate> Terms<F> {
 
     fn run<B: Backend>(&self, on: &On<'_, B>) -> Result<(Affine<F>, Duration)> {
         let On { backend, stream, lease } = on;
-        let bases = backend.adopt(stream, lease, "bases", self.bases.clone())?;
+        let bases = backend.adopt(stream, lease, "bases", self.bases.shared())?;
         let scalars = backend.adopt::<Fr>(stream, lease, "scalars", self.scalars.clone())?;
         let density = match &self.density {
             Some(density) => {
-                Some(backend.adopt::<u64>(stream, lease, "density", density.words.clone())?)
+                Some(backend.adopt::<u64>(stream, lease, "density", density.words.shared())?)
             }
             None => None,
         };
@@ -176,6 +177,7 @@ impl<F: Coordinate> Terms<F> {
             scalars: &scalars,
             range: self.first..self.first + self.len(),
             density: density.as_ref(),
+            raised: None,
         };
         let sum = backend.msm::<F>(stream, msm, &mut scratch)?.wait()?;
         Ok((sum.to_affine(), started.elapsed()))
@@ -394,7 +396,7 @@ fn rows_of(matrix: &Matrix, rows: impl Iterator<Item = usize>) -> Matrix {
         coefficient.extend_from_slice(&matrix.coefficient[entries]);
         row_start.push(column.len() as u32);
     }
-    let [row_start, column, coefficient] = [row_start, column, coefficient].map(Arc::new);
+    let [row_start, column, coefficient] = [row_start, column, coefficient].map(Array::from);
     Matrix { row_start, column, coefficient, table: matrix.table.clone() }
 }
 
@@ -406,7 +408,7 @@ fn without_unused_columns(matrix: &Matrix, x: &Vector) -> (Matrix, Vector) {
     }
     let kept: Vec<usize> = places.keys().map(|column| *column as usize).collect();
     let column = matrix.column.iter().map(|column| places[column]).collect();
-    (Matrix { column: Arc::new(column), ..matrix.clone() }, only(x, &kept))
+    (Matrix { column, ..matrix.clone() }, only(x, &kept))
 }
 
 impl Values {

@@ -53,7 +53,7 @@ impl<F: Coordinate> FixedBase<F> {
     }
 
     /// `scalars[i]` times the point, for each i.
-    pub(crate) fn multiply(&self, scalars: &[Fr]) -> Vec<Affine<F>> {
+    pub fn multiply(&self, scalars: &[Fr]) -> Vec<Affine<F>> {
         let mut out = vec![Affine::INFINITY; scalars.len()];
         multiples(&self.table, self.window_bits, scalars, &mut out);
         out

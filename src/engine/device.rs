@@ -4,6 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, DeviceInfo, DeviceSpan};
+use crate::budget::admission::Ticket;
 use crate::budget::{Budget, Cancel, Lease, Pin, Priority, Request, Resident};
 use crate::format::Progress;
 use crate::groth16::{Densities, DeviceKey, Sums, Task};
@@ -16,6 +17,8 @@ use super::worker::caught;
 
 /// How long the driver's count of what others use is believed.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
+/// A device that had no partition for so long is idle. Between two of a job it has none for a moment, too.
+const IDLE: Duration = Duration::from_millis(200);
 /// Times that a resident key may be evicted between loading and use before the plan does without.
 const EVICTIONS: usize = 3;
 
@@ -63,7 +66,7 @@ pub(super) struct Wait<'a> {
 impl<'a> Wait<'a> {
     fn request(&self, label: &'a str, releases: &'a [u64]) -> Request<'a> {
         let Self { priority, deadline, cancel, .. } = *self;
-        Request { label, releases, priority, deadline, cancel: Some(cancel) }
+        Request { label, releases, priority, deadline, cancel: Some(cancel), uses: None }
     }
 }
 
@@ -88,6 +91,8 @@ struct State<B: Backend> {
     backend: Option<Arc<B>>,
     reopened: u64,
     measured: Instant,
+    /// When the last partition left.
+    left: Instant,
     keys: Vec<KeyOnDevice<B>>,
     chosen: Vec<Chosen>,
 }
@@ -97,6 +102,8 @@ struct Chosen {
     key: Weak<ProvingKey>,
     capacity: u64,
     resident: bool,
+    /// How many partitions were expected.
+    partitions: usize,
     plan: Plan,
 }
 
@@ -108,6 +115,7 @@ struct KeyOnDevice<B: Backend> {
     key: Arc<ProvingKey>,
     densities: Densities,
     parts: Vec<Part>,
+    raised: Vec<Part>,
     /// Somebody is loading it.
     loading: bool,
     resident: Option<Resident>,
@@ -121,6 +129,11 @@ type Pinned<B> = (Pin, Arc<DeviceKey<B>>);
 impl<B: Backend> KeyOnDevice<B> {
     fn is(&self, key: &Arc<ProvingKey>, task: &Task<'_>) -> bool {
         Arc::ptr_eq(&self.key, key) && self.densities == *task.densities()
+    }
+
+    /// Whether it is what `plan` wants.
+    fn suits(&self, plan: &Plan) -> bool {
+        (&self.parts, &self.raised) == (&plan.resident, &plan.raised)
     }
 
     /// Keeps it from being evicted; `None` if it is not there.
@@ -139,6 +152,7 @@ impl<B: Backend> Executor<B> {
             backend: Some(Arc::new(backend)),
             reopened: 0,
             measured: Instant::now(),
+            left: Instant::now(),
             keys: Vec::new(),
             chosen: Vec::new(),
         };
@@ -178,7 +192,7 @@ impl<B: Backend> Executor<B> {
         Ok(backend)
     }
 
-    /// Brings the plan's resident parts to the device, unless they are there.
+    /// Brings the plan's resident parts to the device, unless they are there. Returns their lease's ticket.
     fn load(
         &self,
         backend: &Arc<B>,
@@ -186,7 +200,7 @@ impl<B: Backend> Executor<B> {
         task: &Task<'_>,
         plan: &Plan,
         wait: &Wait<'_>,
-    ) -> Result<()> {
+    ) -> Result<Ticket> {
         let mut state = self.lock();
         loop {
             if wait.cancel.is_cancelled() {
@@ -197,12 +211,12 @@ impl<B: Backend> Executor<B> {
             let there = &state.keys[index];
             if there.loading {
                 state = self.loaded.wait(state).unwrap_or_else(PoisonError::into_inner);
-            } else if there.parts == plan.resident
-                && there.resident.as_ref().is_some_and(Resident::touch)
+            } else if there.suits(plan)
+                && let Some(resident) = there.resident.as_ref().filter(|resident| resident.touch())
             {
-                return Ok(());
+                return Ok(resident.ticket());
             } else {
-                // Evicted, or other parts of it: who uses these keeps them until then.
+                // Evicted, or other parts of it, or without the multiples that pay by now: who uses these keeps them until then.
                 state.keys.swap_remove(index);
             }
         }
@@ -211,6 +225,7 @@ impl<B: Backend> Executor<B> {
             key: key.clone(),
             densities: task.densities().clone(),
             parts: plan.resident.clone(),
+            raised: plan.raised.clone(),
             loading: true,
             resident: None,
             buffers: buffers.clone(),
@@ -221,10 +236,12 @@ impl<B: Backend> Executor<B> {
         let mut state = self.lock();
         let index = state.keys.iter().position(|there| Arc::ptr_eq(&there.buffers, &buffers));
         let loaded = loaded.map(|resident| {
+            let ticket = resident.ticket();
             if let Some(index) = index {
                 let there = &mut state.keys[index];
                 (there.resident, there.loading) = (Some(resident), false);
             }
+            ticket
         });
         if let (Err(_), Some(index)) = (&loaded, index) {
             state.keys.swap_remove(index);
@@ -244,7 +261,7 @@ impl<B: Backend> Executor<B> {
     ) -> Result<Resident> {
         let label = format!("the resident key of {}", wait.label);
         let lease = backend.budget().wait(wait.request(&label, &[plan.resident_bytes]))?;
-        let key = DeviceKey::load(&**backend, task, &plan.resident, &lease);
+        let key = DeviceKey::load(&**backend, task, plan, &lease);
         // If that failed, the device ends what is queued.
         lease.hand_over();
         let key = key?;
@@ -286,8 +303,9 @@ impl<B: Backend> Executor<B> {
             let same_key = std::ptr::eq(chosen.key.as_ptr(), Arc::as_ptr(key));
             same_key && chosen.capacity == capacity && chosen.resident == options.resident
         };
-        let known =
-            self.lock().chosen.iter().find(|chosen| is_same(chosen)).map(|c| c.plan.clone());
+        // Where more were expected, what was done for them is there.
+        let suits = |chosen: &&Chosen| is_same(chosen) && chosen.partitions >= options.partitions;
+        let known = self.lock().chosen.iter().find(suits).map(|chosen| chosen.plan.clone());
         let fitted = known.and_then(|plan| plan.refit(shape, backend));
         let fits = |plan: &Plan| plan.needs() <= capacity && plan.host_bytes <= options.host_bytes;
         if let Some(plan) = fitted.filter(fits) {
@@ -297,8 +315,10 @@ impl<B: Backend> Executor<B> {
         let mut state = self.lock();
         state.chosen.retain(|chosen| !is_same(chosen) && chosen.key.strong_count() > 0);
         state.chosen.truncate(REMEMBERED - 1);
-        let (key, resident) = (Arc::downgrade(key), options.resident);
-        state.chosen.insert(0, Chosen { key, capacity, resident, plan: plan.clone() });
+        let plan::Options { resident, partitions, .. } = *options;
+        let (key, plan_to_keep) = (Arc::downgrade(key), plan.clone());
+        let chosen = Chosen { key, capacity, resident, partitions, plan: plan_to_keep };
+        state.chosen.insert(0, chosen);
         Ok(plan)
     }
 
@@ -311,9 +331,12 @@ impl<B: Backend> Executor<B> {
         wait: &Wait<'_>,
     ) -> Result<Place<'_, B>> {
         let budget = backend.budget();
-        let stale = self.lock().measured.elapsed() > MEASURE_EVERY;
+        let (measured, left) = {
+            let state = self.lock();
+            (state.measured.elapsed(), state.left.elapsed())
+        };
         // Only when idle: the question may be slow, and the driver's answer is unsteady while memory moves.
-        if stale && budget.leased() == 0 {
+        if measured > MEASURE_EVERY && left > IDLE && budget.leased() == 0 {
             self.measure()?;
         }
         let place = |plan, lease, pinned, _vectors| {
@@ -335,12 +358,13 @@ impl<B: Backend> Executor<B> {
                 let lease = budget.wait(wait.request(wait.label, &plan.releases()))?;
                 return Ok(place(plan, lease, None, _vectors));
             }
-            self.load(backend, key, task, &plan, wait)?;
-            let lease = budget.wait(wait.request(wait.label, &plan.releases()))?;
+            let uses = Some(self.load(backend, key, task, &plan, wait)?);
+            let releases = plan.releases();
+            let lease = budget.wait(Request { uses, ..wait.request(wait.label, &releases) })?;
             let pinned = {
                 let state = self.lock();
                 let there = state.keys.iter().find(|there| there.is(key, task));
-                there.filter(|there| there.parts == plan.resident).and_then(KeyOnDevice::pin)
+                there.filter(|there| there.suits(&plan)).and_then(KeyOnDevice::pin)
             };
             if pinned.is_some() {
                 return Ok(place(plan, lease, pinned, _vectors));
@@ -441,5 +465,6 @@ impl<B: Backend> Drop for Place<'_, B> {
     fn drop(&mut self) {
         // What is still queued, the device ends, and the lease with it.
         self.lease.hand_over();
+        self.executor.lock().left = Instant::now();
     }
 }

@@ -22,6 +22,7 @@ pub struct Job {
     pub(super) label: String,
     pub(super) key: Arc<ProvingKey>,
     pub(super) partitions: Vec<Partition>,
+    pub(super) expected: usize,
     pub(super) priority: Priority,
     pub(super) deadline: Option<Instant>,
     pub(super) progress: Option<Arc<dyn Progress + Send>>,
@@ -30,8 +31,15 @@ pub struct Job {
 impl Job {
     /// A job of the usual priority and without a deadline, called `label` in messages and traces.
     pub fn new(label: impl Into<String>, key: Arc<ProvingKey>, partitions: Vec<Partition>) -> Self {
+        let (label, expected) = (label.into(), partitions.len());
         let (priority, deadline, progress) = (Priority::Normal, None, None);
-        Self { label: label.into(), key, partitions, priority, deadline, progress }
+        Self { label, key, partitions, expected, priority, deadline, progress }
+    }
+
+    /// The same, when `partitions` are expected under its key, in this job and in others: what is done once for all of them
+    /// ([`plan::Options::partitions`](crate::plan::Options::partitions)) pays for that many. By default those of the job.
+    pub fn expecting(self, partitions: usize) -> Self {
+        Self { expected: partitions, ..self }
     }
 
     /// The same, before or after others.
@@ -175,6 +183,7 @@ impl Future for JobHandle {
 pub(super) struct JobState {
     pub(super) label: String,
     pub(super) key: Arc<ProvingKey>,
+    pub(super) expected: usize,
     pub(super) priority: Priority,
     pub(super) deadline: Option<Instant>,
     pub(super) progress: Option<Arc<dyn Progress + Send>>,
@@ -213,6 +222,7 @@ impl JobState {
         label: String,
         key: Arc<ProvingKey>,
         partitions: usize,
+        expected: usize,
         priority: Priority,
         deadline: Option<Instant>,
         progress: Option<Arc<dyn Progress + Send>>,
@@ -220,7 +230,7 @@ impl JobState {
         let proved = (0..partitions).map(|_| None).collect();
         let outcome = Mutex::new(Outcome { proved, ..Outcome::default() });
         let (cancel, ended) = (Cancel::new(), Condvar::new());
-        Self { label, key, priority, deadline, progress, cancel, outcome, ended }
+        Self { label, key, expected, priority, deadline, progress, cancel, outcome, ended }
     }
 
     fn lock(&self) -> MutexGuard<'_, Outcome> {

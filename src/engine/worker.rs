@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::budget::{Cancel, Lease, Request};
 use crate::format::Progress;
 use crate::groth16::Task;
+use crate::plan;
 use crate::timeline::Class;
 use crate::{Error, Result};
 
@@ -61,12 +62,16 @@ impl Shared {
     fn admit<'d>(&self, device: &'d dyn Device, aim: &Aim) -> Result<Box<dyn Admitted + 'd>> {
         let Aim { job, ready, cancel, .. } = aim;
         let task = Task::new(&job.key, &ready.assignment)?;
+        // Each device does once what is done for all, and has its share of them.
+        let expected = job.expected.div_ceil(self.devices.len());
+        let options = &self.options.plan;
+        let options = plan::Options { partitions: options.partitions.max(expected), ..*options };
         let wait = Wait {
             label: &job.label,
             priority: job.priority,
             deadline: job.deadline,
             cancel,
-            options: &self.options.plan,
+            options: &options,
             vectors: &self.vectors,
         };
         let admitted = caught(|| device.admit(&job.key, &task, &wait))?;

@@ -3,8 +3,6 @@
 //! No header, no curve, no checksum. Points are Zcash uncompressed (big-endian, canonical), counts are u32
 //! big-endian: alpha1 beta1 beta2 gamma2 delta1 delta2, IC; then, in `.params`, H, L, A, B1, B2. Infinity stands nowhere.
 
-use std::sync::Arc;
-
 use super::Source;
 use super::points::{Encoding, Points, Reading, encode, point_bytes, read_point};
 use super::zkey::Options;
@@ -174,7 +172,7 @@ impl<'a, S: Source + ?Sized> Params<'a, S> {
                 h[bit_reverse(j, shape.log_n)] = point;
             },
         )?;
-        let query = |points| Query { points: Arc::new(points), density: None };
+        let query = |points: Vec<_>| Query { points: points.into(), density: None };
         let everyone = crate::key::Density::from_bits(std::iter::repeat_n(true, shape.l));
         Ok(ProvingKey {
             log_n: shape.log_n,
@@ -186,12 +184,9 @@ impl<'a, S: Source + ?Sized> Params<'a, S> {
             delta_g1: self.vk.delta_g1,
             a: query(self.a.read(self.source, reading)?),
             b_g1: query(self.b_g1.read(self.source, reading)?),
-            b_g2: Query { points: Arc::new(self.b_g2.read(self.source, reading)?), density: None },
-            l: Query {
-                points: Arc::new(self.l.read(self.source, reading)?),
-                density: Some(everyone),
-            },
-            h: Arc::new(h),
+            b_g2: Query { points: self.b_g2.read(self.source, reading)?.into(), density: None },
+            l: Query { points: self.l.read(self.source, reading)?.into(), density: Some(everyone) },
+            h: h.into(),
             matrices: None,
         })
     }

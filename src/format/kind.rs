@@ -1,6 +1,6 @@
 //! Telling the formats apart.
 
-use super::Source;
+use super::{Source, fbkey};
 use crate::proof::Proof;
 use crate::{Error, Result};
 
@@ -13,6 +13,8 @@ pub enum Kind {
     Wtns,
     /// A constraint system.
     R1cs,
+    /// Our own proving key.
+    Fbkey,
     /// bellman's proving key.
     Params,
     /// bellman's verifying key.
@@ -33,6 +35,7 @@ impl std::fmt::Display for Kind {
             Self::Zkey => "a .zkey proving key (snarkjs)",
             Self::Wtns => "a .wtns witness (circom)",
             Self::R1cs => "an .r1cs constraint system (circom)",
+            Self::Fbkey => "a .fbkey proving key (forebay)",
             Self::Params => "a .params proving key (bellman)",
             Self::BellmanVk => "a .vk verifying key (bellman)",
             Self::Proofs => "192-byte proofs (bellman)",
@@ -50,6 +53,9 @@ impl Kind {
         let mut first = [0; 256];
         let first = &mut first[..source.len().min(256) as usize];
         source.read_at(0, first)?;
+        if first.starts_with(&fbkey::MAGIC) {
+            return Ok(Self::Fbkey);
+        }
         match first.get(..4) {
             Some(b"zkey") => return Ok(Self::Zkey),
             Some(b"wtns") => return Ok(Self::Wtns),
@@ -76,7 +82,7 @@ impl Kind {
                     text[..text.len().min(8)].escape_ascii()
                 );
                 let expected =
-                    ".zkey, .wtns, .r1cs, .params, .vk, 192-byte proofs, or snarkjs' JSON";
+                    ".zkey, .wtns, .r1cs, .params, .fbkey, .vk, 192-byte proofs, or snarkjs' JSON";
                 Err(Error::invalid("the file", found, expected))
             }
         }

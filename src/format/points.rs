@@ -151,8 +151,20 @@ impl<S: Source + ?Sized> Points<'_, S> {
             put(&mut out, index, point);
             Ok(())
         })?;
-        if !reading.check || all_in_subgroup(&out)? {
-            return Ok(out);
+        self.check_order(reading, &out)?;
+        Ok(out)
+    }
+
+    /// Checks all points, which stand in memory as they do in the source, without a copy of them.
+    pub fn check<F: Coordinate>(&self, reading: Reading<'_>, points: &[Affine<F>]) -> Result<()> {
+        self.decode::<F>(reading, |_, _| Ok(()))?;
+        self.check_order(reading, points)
+    }
+
+    /// Checks that `points`, the source's but perhaps for infinity, are of order r; if not, says which one is not.
+    fn check_order<F: Coordinate>(&self, reading: Reading<'_>, points: &[Affine<F>]) -> Result<()> {
+        if !reading.check || all_in_subgroup(points)? {
+            return Ok(());
         }
         self.decode(Reading { progress: &super::Silent, ..reading }, |index, point: Affine<F>| {
             if F::in_subgroup(&point) {

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
+/// A file as memory.
+pub(crate) type Map = memmap2::Mmap;
+
 /// Bytes that can be read at any offset.
 pub trait Source: Sync {
     /// Bytes in all.
@@ -28,7 +31,8 @@ impl Source for [u8] {
     }
 }
 
-/// A file, read in pieces; never mapped, so that a file cut short meanwhile is an error and not a signal.
+/// A file, read in pieces, so that one cut short meanwhile is an error and not a signal. Only a [`Fbkey`](super::fbkey::Fbkey) is
+/// mapped.
 pub struct FileSource {
     path: PathBuf,
     file: File,
@@ -49,6 +53,19 @@ impl FileSource {
     /// The path it was opened with.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Maps the whole file, which must not be empty.
+    pub(crate) fn map(&self) -> Result<Map> {
+        // SAFETY: the bytes are only read, as integers, for which any bytes will do, and lengths are the map's own. The one
+        // condition that no code here can meet is that nobody changes the file as long as it is mapped. `forebay convert` never does: it
+        // renames a new file into the old one's place, which leaves the mapped one as it was. Where someone else writes into a mapped
+        // file, a proof of it does not verify and is thrown away, or an index out of bounds ends the thread with a panic; where
+        // someone cuts it short, the system ends the process (SIGBUS). The digests are of the content at conversion, and
+        // are compared when the key is loaded, not later.
+        #[allow(unsafe_code, reason = "a map has no safe form")]
+        let map = unsafe { Map::map(&self.file) };
+        map.map_err(Error::io(&self.path))
     }
 
     /// BLAKE3 of the whole file.

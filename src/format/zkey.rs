@@ -15,7 +15,6 @@
 //! becomes row k c mod n, and its H point i, for the odd root v^(k (2i + 1)), goes to the place of that root.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::iden3::{Container, Section, expect_q, expect_r};
 use super::points::{
@@ -25,7 +24,7 @@ use super::{Progress, Source, expect_length};
 use crate::backend::Matrix;
 use crate::curve::{Affine, Coordinate, G1Affine};
 use crate::field::{Field, Fr};
-use crate::key::{Basis, Density, ProvingKey, Query, VerifyingKey, log_domain};
+use crate::key::{Basis, Density, ProvingKey, Query, VerifyingKey, insecurity, log_domain};
 use crate::{Error, Result};
 
 /// Bytes of a coefficient's record.
@@ -57,9 +56,7 @@ pub struct Header {
 impl Header {
     /// Why anyone could forge proofs for this key, if that can be seen from the file.
     pub fn insecurity(&self) -> Option<&'static str> {
-        let no_ceremony = self.contributions == Some(0);
-        let no_contribution = "no contribution is recorded: the key is not from a ceremony";
-        self.vk.insecurity().or(no_ceremony.then_some(no_contribution))
+        insecurity(&self.vk, self.contributions)
     }
 }
 
@@ -213,7 +210,7 @@ impl<'a, S: Source + ?Sized> Zkey<'a, S> {
             b_g1: self.query(6, "section 6 (B1)", variables, reading)?,
             b_g2: self.query(7, "section 7 (B2)", variables, reading)?,
             l: self.query(8, "section 8 (C)", variables - inputs, reading)?,
-            h: Arc::new(h),
+            h: h.into(),
             matrices: Some(self.matrices()?),
         })
     }
@@ -246,7 +243,7 @@ impl<'a, S: Source + ?Sized> Zkey<'a, S> {
                 }
             })?;
         points.shrink_to_fit();
-        Ok(Query { points: Arc::new(points), density: Some(Density::from_bits(present)) })
+        Ok(Query { points: points.into(), density: Some(Density::from_bits(present)) })
     }
 
     /// Hands every record of section 4 to `sink(matrix, row, variable, value)`, rows in snarkjs' order.
@@ -341,10 +338,10 @@ impl Builder {
 
     fn finish(self) -> Matrix {
         Matrix {
-            row_start: Arc::new(self.next),
-            column: Arc::new(self.column),
-            coefficient: Arc::new(self.coefficient),
-            table: Arc::new(self.table),
+            row_start: self.next.into(),
+            column: self.column.into(),
+            coefficient: self.coefficient.into(),
+            table: self.table.into(),
         }
     }
 }

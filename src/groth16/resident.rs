@@ -1,12 +1,13 @@
 //! Parts of a key that stay on a device.
 
 use crate::Result;
-use crate::backend::{Backend, DeviceMatrix};
+use crate::array::Array;
+use crate::backend::{Backend, DeviceMatrix, Raised};
 use crate::budget::Lease;
 use crate::curve::{Affine, Coordinate};
 use crate::field::{Fp, Fp2};
 use crate::key::{Density, Query};
-use crate::plan::Part;
+use crate::plan::{Part, Plan};
 
 use super::Task;
 
@@ -20,18 +21,19 @@ pub struct DeviceKey<B: Backend> {
     pub(super) b_g2: Option<DeviceQuery<B, Fp2>>,
 }
 
-/// The points of a query, and which variables have one, unless all have.
+/// The points of a query, with multiples if they are raised, and which variables have one, unless all have.
 pub(super) struct DeviceQuery<B: Backend, F: Coordinate> {
     pub(super) points: B::Buffer<Affine<F>>,
+    pub(super) raised: Option<Raised>,
     pub(super) density: Option<B::Buffer<u64>>,
 }
 
 impl<B: Backend> DeviceKey<B> {
-    /// Brings `parts` of the task's key to the device: [`Shape::part_bytes`](crate::plan::Shape::part_bytes) of `lease` for
-    /// each. Returns when they are there, so that every stream may read them.
-    pub fn load(backend: &B, task: &Task<'_>, parts: &[Part], lease: &Lease) -> Result<Self> {
+    /// Brings the parts of the task's key that `plan` has resident to the device, and raises those that it has raised:
+    /// [`Plan::resident_bytes`] of `lease`. Returns when they are there, so that every stream may read them.
+    pub fn load(backend: &B, task: &Task<'_>, plan: &Plan, lease: &Lease) -> Result<Self> {
         let stream = backend.stream()?;
-        let has = |part| parts.contains(&part);
+        let has = |part| plan.is_resident(part);
         let (key, densities) = (task.key, &task.densities);
         let matrices = match &key.matrices {
             Some([a, b]) if has(Part::Matrices) => {
@@ -40,20 +42,17 @@ impl<B: Backend> DeviceKey<B> {
             }
             _ => None,
         };
-        let loader = Loader { backend, stream: &stream, lease };
+        let loader = Loader { backend, stream: &stream, lease, plan };
         let loaded = Self {
             matrices,
             h: match has(Part::H) {
-                true => {
-                    let points = backend.adopt(&stream, lease, "H query", key.h.clone())?;
-                    Some(DeviceQuery { points, density: None })
-                }
+                true => Some(loader.points(Part::H, "H query", &key.h)?),
                 false => None,
             },
-            l: loader.query(has(Part::L), "L query", &key.l, &densities.l)?,
-            a: loader.query(has(Part::A), "A query", &key.a, &densities.a)?,
-            b_g1: loader.query(has(Part::BG1), "B query in G1", &key.b_g1, &densities.b_g1)?,
-            b_g2: loader.query(has(Part::BG2), "B query in G2", &key.b_g2, &densities.b_g2)?,
+            l: loader.query(Part::L, "L query", &key.l, &densities.l)?,
+            a: loader.query(Part::A, "A query", &key.a, &densities.a)?,
+            b_g1: loader.query(Part::BG1, "B query in G1", &key.b_g1, &densities.b_g1)?,
+            b_g2: loader.query(Part::BG2, "B query in G2", &key.b_g2, &densities.b_g2)?,
         };
         loaded.settle(backend, &stream)?;
         Ok(loaded)
@@ -76,25 +75,49 @@ struct Loader<'a, B: Backend> {
     backend: &'a B,
     stream: &'a B::Stream,
     lease: &'a Lease,
+    plan: &'a Plan,
 }
 
 impl<B: Backend> Loader<'_, B> {
     fn query<F: Coordinate>(
         &self,
-        wanted: bool,
+        part: Part,
         label: &'static str,
         query: &Query<F>,
         density: &Density,
     ) -> Result<Option<DeviceQuery<B, F>>> {
-        if !wanted || query.points.is_empty() {
+        if !self.plan.is_resident(part) || query.points.is_empty() {
             return Ok(None);
         }
-        let Self { backend, stream, lease } = self;
-        let points = backend.adopt(stream, lease, label, query.points.clone())?;
+        let Self { backend, stream, lease, .. } = self;
         let density = match query.points.len() == density.len {
             true => None,
-            false => Some(backend.adopt(stream, lease, "density", density.words.clone())?),
+            false => Some(backend.adopt(stream, lease, "density", density.words.shared())?),
         };
-        Ok(Some(DeviceQuery { points, density }))
+        Ok(Some(DeviceQuery { density, ..self.points(part, label, &query.points)? }))
+    }
+
+    /// The points of a query, with their multiples if the plan wants these.
+    fn points<F: Coordinate>(
+        &self,
+        part: Part,
+        label: &'static str,
+        points: &Array<Affine<F>>,
+    ) -> Result<DeviceQuery<B, F>> {
+        let Self { backend, stream, lease, plan } = self;
+        let raised = match plan.raised.contains(&part) {
+            true => backend.raised_for::<F>(points.len()),
+            false => None,
+        };
+        let points = match raised {
+            None => backend.adopt(stream, lease, label, points.shared())?,
+            Some(raised) => {
+                let mut copies = backend.alloc(lease, label, points.len() * raised.windows())?;
+                backend.upload(stream, points, &mut copies, 0)?;
+                backend.raise::<F>(stream, raised, &mut copies)?;
+                copies
+            }
+        };
+        Ok(DeviceQuery { points, raised, density: None })
     }
 }

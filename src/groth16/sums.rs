@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::array::Array;
 use crate::backend::{Backend, DeviceCompact, Msm, Output, Pending};
 use crate::budget::Lease;
 use crate::curve::{Affine, Coordinate, Point};
@@ -43,14 +44,33 @@ pub(super) enum Scalars<B: Backend> {
     Packed,
 }
 
+/// Some scalars, and what of them was brought.
+struct Source<B: Backend> {
+    scalars: Scalars<B>,
+    loaded: Option<(Range<usize>, B::Buffer<Fr>)>,
+}
+
+impl<B: Backend> Source<B> {
+    fn new(scalars: Scalars<B>) -> Self {
+        Self { scalars, loaded: None }
+    }
+
+    /// A buffer with the scalars of an item, and the number of its first.
+    fn there(&self) -> (&B::Buffer<Fr>, usize) {
+        match (&self.scalars, &self.loaded) {
+            (Scalars::Device(values), _) => (values, 0),
+            (_, Some((range, values))) => (values, range.start),
+            (_, None) => unreachable!("brought before"),
+        }
+    }
+}
+
 impl<B: Backend> Work<'_, B> {
     pub(super) fn run(&self) -> Result<Sums> {
-        let items = self.plan.items(&self.task.shape);
-        let (of_h, of_w): (Vec<Item>, Vec<Item>) =
-            items.into_iter().partition(|item| item.part == Part::H);
+        let [first, second] = self.plan.items(&self.task.shape, &self.backend.info().rates);
         // Steps are additions in G1, about; the quotient is an eighth of H's sum.
         let n = 1 << self.task.shape.log_n;
-        let steps = of_h.iter().chain(&of_w).map(steps).sum::<u64>();
+        let steps = first.iter().chain(&second).map(steps).sum::<u64>();
         self.progress.begin("proving", n / 8 + steps);
 
         self.enter("quotient")?;
@@ -60,18 +80,34 @@ impl<B: Backend> Work<'_, B> {
         self.lease.shrink(self.plan.bytes_from(1));
         self.enter("H sum")?;
         let mut running = Running::new(self.progress);
-        let [scratch_h, scratch_w] = self.plan.scratch;
-        self.sum_all(&of_h, h, scratch_h, &mut running)?;
+        let [scratch_of_first, scratch_of_second] = self.plan.scratch;
+        let mut witness = witness.map(|witness| Source::new(Scalars::Device(witness)));
+        if self.plan.turns && witness.is_none() {
+            witness = Some(self.witness_source()?);
+        }
+        let mut h = Source::new(h);
+        self.sum_all(&first, [Some(&mut h), witness.as_mut()], scratch_of_first, &mut running)?;
+        drop(h);
 
         self.lease.shrink(self.plan.bytes_from(2));
         self.enter("sums over the witness")?;
-        let witness = match (witness, self.plan.chunks) {
-            (Some(witness), _) => Scalars::Device(witness),
-            (None, Chunks::Witness { .. }) => Scalars::Packed,
-            (None, _) => Scalars::Device(self.witness(0..self.task.shape.variables)?),
-        };
-        self.sum_all(&of_w, witness, scratch_w, &mut running)?;
+        if !second.is_empty() {
+            let mut witness = match witness {
+                Some(witness) => witness,
+                None => self.witness_source()?,
+            };
+            let sources = [None, Some(&mut witness)];
+            self.sum_all(&second, sources, scratch_of_second, &mut running)?;
+        }
         running.finish()
+    }
+
+    /// The witness, which is not on the device.
+    fn witness_source(&self) -> Result<Source<B>> {
+        Ok(Source::new(match self.plan.chunks {
+            Chunks::Witness { .. } => Scalars::Packed,
+            _ => Scalars::Device(self.witness(0..self.task.shape.variables)?),
+        }))
     }
 
     /// Says which stage begins, unless the work is to end.
@@ -82,42 +118,31 @@ impl<B: Backend> Work<'_, B> {
         Ok(())
     }
 
-    /// Queues the sums of `items`, in order, all in the same scratch.
+    /// Queues the sums of `items`, in order, all in the same scratch. The sources are of H and of the witness.
     fn sum_all(
         &self,
         items: &[Item],
-        scalars: Scalars<B>,
+        [mut h, mut witness]: [Option<&mut Source<B>>; 2],
         scratch_bytes: u64,
         running: &mut Running<'_, B>,
     ) -> Result<()> {
-        let scratch_words = scratch_bytes.div_ceil(8) as usize;
-        let mut scratch = self.backend.alloc(self.lease, "MSM scratch", scratch_words)?;
-        let mut loaded: Option<(Range<usize>, B::Buffer<Fr>)> = None;
+        let mut scratch = Scratch { bytes: scratch_bytes, buffer: None };
         let mut held = None;
         for item in items {
             self.progress.check()?;
-            let is_there = loaded.as_ref().is_some_and(|(range, _)| *range == item.loaded);
-            let part = match &scalars {
-                Scalars::Device(_) => None,
-                _ if is_there => None,
-                Scalars::Host(values) => Some(self.upload(&values[item.loaded.clone()])?),
-                Scalars::Packed => Some(self.witness(item.loaded.clone())?),
-            };
+            let source = if item.part == Part::H { &mut h } else { &mut witness };
+            let source = source.as_deref_mut().expect("the plan's order is the stages'");
             // What is there stays until this sum's points are brought too.
-            let old = part.and_then(|part| loaded.replace((item.loaded.clone(), part)));
-            let (values, at) = match (&scalars, &loaded) {
-                (Scalars::Device(values), _) => (values, 0),
-                (_, Some((range, values))) => (values, range.start),
-                (_, None) => unreachable!("brought above"),
-            };
+            let old = self.bring(source, item)?;
             let (brought, sum) = match item.part {
                 Part::BG2 => {
-                    let (brought, sum) = self.sum(item, self.b_g2(), (values, at), &mut scratch)?;
+                    let (brought, sum) =
+                        self.sum(item, self.b_g2(), source.there(), &mut scratch)?;
                     (Brought::G2(brought), Sum::G2(sum))
                 }
                 _ => {
-                    let (brought, sum) =
-                        self.sum(item, self.in_g1(item.part), (values, at), &mut scratch)?;
+                    let query = self.in_g1(item.part);
+                    let (brought, sum) = self.sum(item, query, source.there(), &mut scratch)?;
                     (Brought::G1(brought), Sum::G1(sum))
                 }
             };
@@ -129,6 +154,19 @@ impl<B: Backend> Work<'_, B> {
         Ok(())
     }
 
+    /// Brings the scalars of `item`, unless they are there. Returns those that were there before.
+    fn bring(&self, source: &mut Source<B>, item: &Item) -> Result<Option<B::Buffer<Fr>>> {
+        if source.loaded.as_ref().is_some_and(|(range, _)| *range == item.loaded) {
+            return Ok(None);
+        }
+        let part = match &source.scalars {
+            Scalars::Device(_) => return Ok(None),
+            Scalars::Host(values) => self.upload(&values[item.loaded.clone()])?,
+            Scalars::Packed => self.witness(item.loaded.clone())?,
+        };
+        Ok(source.loaded.replace((item.loaded.clone(), part)).map(|(_, old)| old))
+    }
+
     /// Queues one sum over `scalars`, whose first is number `at`. Returns what was brought for it, too.
     #[allow(clippy::type_complexity, reason = "two results, named where they are used")]
     fn sum<F: Coordinate>(
@@ -136,7 +174,7 @@ impl<B: Backend> Work<'_, B> {
         item: &Item,
         query: QueryOn<'_, B, F>,
         (scalars, at): (&B::Buffer<Fr>, usize),
-        scratch: &mut B::Buffer<u64>,
+        scratch: &mut Scratch<B>,
     ) -> Result<(BroughtQuery<B, F>, B::Pending<Point<F>>)> {
         let Self { backend, lease, copy, compute, .. } = self;
         let members = item.scalars.start - query.first..item.scalars.end - query.first;
@@ -150,7 +188,7 @@ impl<B: Backend> Work<'_, B> {
         let density = match query.density {
             // One that stays on the device is of all its variables.
             Some(density) if !(item.dense || item.resident && members.len() == density.len) => {
-                let words = density.slice(members).words;
+                let words = density.slice(members).words.shared();
                 Some(backend.adopt(copy, lease, "density", words)?)
             }
             _ => None,
@@ -165,12 +203,13 @@ impl<B: Backend> Work<'_, B> {
             base_range: if bases.is_some() { 0..item.bases.len() } else { item.bases.clone() },
             scalars,
             range: item.scalars.start - at..item.scalars.end - at,
+            raised: if bases.is_some() { None } else { there.and_then(|query| query.raised) },
             density: match item.dense {
                 true => None,
                 false => density.as_ref().or(there.and_then(|query| query.density.as_ref())),
             },
         };
-        let sum = backend.msm::<F>(compute, msm, scratch)?;
+        let sum = backend.msm::<F>(compute, msm, scratch.on(*backend, lease)?)?;
         Ok((BroughtQuery { _bases: bases, _density: density }, sum))
     }
 
@@ -240,10 +279,29 @@ impl<B: Backend> Work<'_, B> {
     }
 }
 
+/// Scratch for sums. It is taken when the first one's points are on their way, so that they need not wait until the device is
+/// done with what stands in its place.
+struct Scratch<B: Backend> {
+    bytes: u64,
+    buffer: Option<B::Buffer<u64>>,
+}
+
+impl<B: Backend> Scratch<B> {
+    fn on(&mut self, backend: &B, lease: &Lease) -> Result<&mut B::Buffer<u64>> {
+        Ok(match &mut self.buffer {
+            Some(buffer) => buffer,
+            none => {
+                let words = self.bytes.div_ceil(8) as usize;
+                none.insert(backend.alloc(lease, "MSM scratch", words)?)
+            }
+        })
+    }
+}
+
 /// A query on the host, and what of it stays on the device.
 struct QueryOn<'a, B: Backend, F: Coordinate> {
     label: &'static str,
-    points: Arc<Vec<Affine<F>>>,
+    points: Array<Affine<F>>,
     /// Which variables have a point; `None` if all have.
     density: Option<&'a Density>,
     resident: Option<&'a DeviceQuery<B, F>>,
@@ -322,7 +380,7 @@ fn steps(item: &Item) -> u64 {
 
 /// A part of shared points.
 struct Slice<F> {
-    all: Arc<Vec<Affine<F>>>,
+    all: Array<Affine<F>>,
     range: Range<usize>,
 }
 

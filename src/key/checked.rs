@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::ProvingKey;
 use crate::format::bellman::Params;
-use crate::format::zkey::{Options, Zkey};
+use crate::format::fbkey::Fbkey;
+use crate::format::zkey::{Header, Options, Zkey};
 use crate::format::{FileSource, Kind, Progress};
 use crate::{Error, Result};
 
@@ -47,12 +48,13 @@ impl CheckedKeys {
     }
 }
 
-/// Whether a key's points are checked when it is loaded.
+/// Whether a key's points are checked when it is loaded. Also whether the sections of a `.fbkey` are compared with their digests:
+/// always, but for [`Check::Skip`].
 #[derive(Clone, Debug)]
 pub enum Check {
     /// Every time.
     Always,
-    /// Unless the same file was checked before.
+    /// Unless the same file was checked before, or is a `.fbkey` that says that its points were checked when it was made.
     Once(CheckedKeys),
     /// Not at all: for keys whose origin vouches for them. A wrong point then shows only as a proof that
     /// does not verify.
@@ -76,11 +78,13 @@ pub struct LoadedKey {
     pub key: ProvingKey,
     /// What happened to the check of its points.
     pub checked: Checked,
+    /// The contributions in its ceremony's record, where there is one.
+    pub contributions: Option<u32>,
     /// Why anyone could forge proofs for this key, if that can be seen.
     pub insecurity: Option<&'static str>,
 }
 
-/// Loads the proving key at `path`, a `.zkey` or a `.params`.
+/// Loads the proving key at `path`, a `.zkey`, `.params` or `.fbkey`. The last is mapped: see [`Fbkey::map`].
 pub fn load_key(path: &Path, check: &Check, progress: &dyn Progress) -> Result<LoadedKey> {
     let load = || {
         let source = FileSource::open(path)?;
@@ -88,15 +92,16 @@ pub fn load_key(path: &Path, check: &Check, progress: &dyn Progress) -> Result<L
         match Kind::of(&source)? {
             Kind::Zkey => {
                 let zkey = Zkey::open(&source)?;
-                let insecurity = zkey.header.insecurity();
-                checked(&source, check, progress, insecurity, |options| zkey.read(options))
+                let loaded = checked(&source, check, progress, |options| zkey.read(options))?;
+                let Header { contributions, .. } = zkey.header;
+                Ok(LoadedKey { contributions, insecurity: zkey.header.insecurity(), ..loaded })
             }
             Kind::Params => {
                 let params = Params::open(&source)?;
-                let insecurity = params.vk.vk.insecurity();
-                checked(&source, check, progress, insecurity, |options| params.read(options))
+                checked(&source, check, progress, |options| params.read(options))
             }
-            other => Err(Error::invalid("the file", other, "a .zkey or .params")),
+            Kind::Fbkey => mapped(&source, check, progress),
+            other => Err(Error::invalid("the file", other, "a .zkey, .params or .fbkey")),
         }
     };
     load().map_err(|error: Error| error.in_file(path))
@@ -107,7 +112,6 @@ fn checked(
     source: &FileSource,
     check: &Check,
     progress: &dyn Progress,
-    insecurity: Option<&'static str>,
     read: impl FnOnce(Options<'_>) -> Result<ProvingKey>,
 ) -> Result<LoadedKey> {
     let (digest, checked) = match check {
@@ -126,9 +130,39 @@ fn checked(
             let found = "other bytes than when it was opened";
             return Err(Error::invalid("the file", found, "a file that stays as it is"));
         }
-        if let Err(error) = known.remember(&digest) {
-            tracing::warn!("cannot remember that {} was checked: {error}", source.path().display());
+        remember(known, &digest, source.path());
+    }
+    let insecurity = key.vk.insecurity();
+    Ok(LoadedKey { key, checked, contributions: None, insecurity })
+}
+
+/// Maps a key; its digest is its header's.
+fn mapped(source: &FileSource, check: &Check, progress: &dyn Progress) -> Result<LoadedKey> {
+    let file = Fbkey::map(source)?;
+    let header = &file.header;
+    let checked = match check {
+        Check::Always => Checked::Now,
+        Check::Once(_) if header.points_checked => Checked::Before,
+        Check::Once(known) if known.contains(&header.digest) => Checked::Before,
+        Check::Once(_) => Checked::Now,
+        Check::Skip => Checked::Skipped,
+    };
+    if checked != Checked::Skipped {
+        file.check_digests(progress)?;
+    }
+    let key = file.key()?;
+    if checked == Checked::Now {
+        file.check_points(progress)?;
+        if let Check::Once(known) = check {
+            remember(known, &header.digest, source.path());
         }
     }
-    Ok(LoadedKey { key, checked, insecurity })
+    let (contributions, insecurity) = (header.contributions, header.insecurity());
+    Ok(LoadedKey { key, checked, contributions, insecurity })
+}
+
+fn remember(known: &CheckedKeys, digest: &blake3::Hash, path: &Path) {
+    if let Err(error) = known.remember(digest) {
+        tracing::warn!("cannot remember that {} was checked: {error}", path.display());
+    }
 }

@@ -202,6 +202,14 @@ impl Shape {
         Part::QUERIES.iter().position(|query| *query == part).map(|index| &self.queries[index])
     }
 
+    /// Points of a part of the key; the matrices have none.
+    pub(super) fn points(&self, part: Part) -> usize {
+        match part {
+            Part::H => self.h,
+            _ => self.query(part).map_or(0, |query| query.points),
+        }
+    }
+
     /// Bytes of a part of the key on a device.
     pub fn part_bytes(&self, part: Part) -> u64 {
         match (part, self.rows) {

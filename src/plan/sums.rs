@@ -1,5 +1,6 @@
 //! The sums of a partition: how they are cut, and what stands in memory meanwhile.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ use crate::backend::Rates;
 use crate::compact::BLOCK;
 use crate::field::Fr;
 
-use super::{Part, Queries, Shape, Stage};
+use super::{Part, Queries, Shape, Stage, Stays};
 
 /// How the sums are cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -51,6 +52,16 @@ impl Chunks {
         std::iter::once(Self::Whole).chain(cut).collect()
     }
 
+    /// How H is cut where it takes turns: its chunks last as long as those over a witness of bits take to be copied.
+    fn of_h(self, turns: bool) -> Self {
+        match self {
+            Self::Bases { log_len } | Self::Witness { log_len } if turns => {
+                Self::Bases { log_len: log_len - 1 }
+            }
+            _ => self,
+        }
+    }
+
     fn len(self) -> usize {
         match self {
             Self::Whole => usize::MAX,
@@ -79,6 +90,8 @@ pub struct Item {
     pub loaded: Range<usize>,
     /// Whether the whole query stays on the device.
     pub resident: bool,
+    /// Whether its multiples do, too.
+    pub raised: bool,
     /// Whether every scalar has a base, so that no density is needed.
     pub dense: bool,
 }
@@ -108,19 +121,29 @@ impl Item {
     }
 }
 
-/// All sums, in the prover's order: H first; then, chunk after chunk of the witness, L, A, B in G1, B in G2. A sum
+/// The sums of the two stages, in the prover's order. The second stage has those that are left when H is summed; a sum
 /// without bases is left out.
-pub(super) fn items(shape: &Shape, resident: &[Part], chunks: Chunks) -> Vec<Item> {
+///
+/// One after the other: H first; then, chunk after chunk of the witness, L, A, B in G1, B in G2. In turns, see [`in_turns`].
+pub(super) fn items(
+    shape: &Shape,
+    rates: &Rates,
+    [resident, raised]: [&[Part]; 2],
+    chunks: Chunks,
+    turns: bool,
+) -> [Vec<Item>; 2] {
     let is_resident = |part| resident.contains(&part);
-    let of_h = chunks.cut(0..shape.h).map(|range| Item {
+    let is_raised = |part| raised.contains(&part);
+    let of_h = chunks.of_h(turns).cut(0..shape.h).map(|range| Item {
         part: Part::H,
         scalars: range.clone(),
         bases: range.clone(),
         loaded: range,
         resident: is_resident(Part::H),
+        raised: is_raised(Part::H),
         dense: true,
     });
-    let mut items: Vec<Item> = of_h.collect();
+    let mut of_witness = Vec::new();
     let loads: Vec<Range<usize>> = match chunks {
         Chunks::Witness { .. } => chunks.cut(0..shape.variables).collect(),
         _ => std::iter::once(0..shape.variables).collect(),
@@ -131,77 +154,173 @@ pub(super) fn items(shape: &Shape, resident: &[Part], chunks: Chunks) -> Vec<Ite
             for scalars in chunks.cut(loaded.start.max(first)..loaded.end.max(first)) {
                 let bases = query.rank(scalars.start - first)..query.rank(scalars.end - first);
                 let (loaded, resident) = (loaded.clone(), is_resident(part));
+                let raised = is_raised(part);
                 let dense = bases.len() == scalars.len();
                 if !bases.is_empty() {
-                    items.push(Item { part, scalars, bases, loaded, resident, dense });
+                    of_witness.push(Item { part, scalars, bases, loaded, resident, raised, dense });
                 }
             }
         }
     }
-    items
+    match turns {
+        false => [of_h.collect(), of_witness],
+        true => in_turns(&Costs::new(shape, rates), of_h, of_witness),
+    }
+}
+
+/// Takes H's sums in turns with those over the witness. A sum's points are copied while the last sum is computed. H's scalars
+/// are wide, so its sums last longer than their copies; a witness of bits is summed in less time than its points take. So
+/// after each sum comes one over the witness if its copy hides behind that one, else one of H.
+fn in_turns(
+    costs: &Costs<'_>,
+    of_h: impl Iterator<Item = Item>,
+    of_witness: Vec<Item>,
+) -> [Vec<Item>; 2] {
+    let (mut of_h, mut of_witness) = (of_h.peekable(), of_witness.into_iter().peekable());
+    let (mut items, mut last) = (Vec::new(), 0.0);
+    while let (Some(h), Some(witness)) = (of_h.peek(), of_witness.peek()) {
+        let copy = costs.copy(witness);
+        let next = match copy <= last || copy <= costs.copy(h) {
+            true => of_witness.next(),
+            false => of_h.next(),
+        };
+        last = next.as_ref().map_or(0.0, |item| costs.kernels(item));
+        items.extend(next);
+    }
+    items.extend(of_h);
+    [items, of_witness.collect()]
+}
+
+/// A scalar of a bit costs so much of a wide one: measured on an H200 with nine of ten scalars bits.
+const COST_OF_A_BIT: f64 = 0.14;
+
+/// What sums take, by a device's rates.
+struct Costs<'a> {
+    shape: &'a Shape,
+    rates: &'a Rates,
+    /// What a scalar of the witness costs, on average, of a wide one.
+    of_witness: f64,
+}
+
+impl<'a> Costs<'a> {
+    fn new(shape: &'a Shape, rates: &'a Rates) -> Self {
+        // Tags take half a byte; the rest tells how wide values are.
+        let bytes = shape.packed.bytes() as f64 / shape.variables as f64 - 0.5;
+        let wide = (bytes / Fr::BYTES as f64).clamp(0.0, 1.0);
+        Self { shape, rates, of_witness: wide + (1.0 - wide) * COST_OF_A_BIT }
+    }
+
+    /// Seconds of kernels.
+    fn kernels(&self, item: &Item) -> f64 {
+        let Rates { seconds_per_sum, raised_share, .. } = *self.rates;
+        let share = if item.raised { raised_share } else { 1.0 };
+        let cost = if item.part == Part::H { 1.0 } else { self.of_witness };
+        share * (item.bases.len() as f64 * cost / item.part.terms(self.rates) + seconds_per_sum)
+    }
+
+    /// Seconds of copies.
+    fn copy(&self, item: &Item) -> f64 {
+        item.bytes(self.shape) as f64 / self.rates.upload
+    }
+
+    /// Seconds of `items`: each is copied while the last is computed, in the place of the one before that.
+    fn seconds(&self, items: &[Item]) -> f64 {
+        let (mut copied, mut before, mut done) = (0.0f64, 0.0, 0.0);
+        for item in items {
+            copied = copied.max(before) + self.copy(item);
+            (before, done) = (done, copied.max(done) + self.kernels(item));
+        }
+        done
+    }
 }
 
 /// What the sums of one cut need, apart from where the quotient stands.
 pub(super) struct Sums {
     chunks: Chunks,
-    /// (items, scratch) of H and of the rest.
-    h: (Vec<Item>, u64),
-    w: (Vec<Item>, u64),
-    /// Seconds of kernels.
-    seconds: [f64; 2],
+    turns: bool,
+    stages: [StageOfSums; 2],
+}
+
+/// Some sums, all in the same scratch.
+struct StageOfSums {
+    items: Vec<Item>,
+    scratch: u64,
+    kernel_seconds: f64,
+    /// From first to last, with the copies that kernels do not hide.
+    seconds: f64,
+}
+
+impl StageOfSums {
+    fn new(items: Vec<Item>, device: &dyn Queries, costs: &Costs<'_>) -> Self {
+        // More scalars never need less, so the longest of each group decides, and of each query that has its own windows.
+        let mut longest: BTreeMap<_, &Item> = BTreeMap::new();
+        for item in &items {
+            let alike = (item.part == Part::BG2, item.raised.then_some(item.part));
+            let there = longest.entry(alike).or_insert(item);
+            if there.scalars.len() < item.scalars.len() {
+                *there = item;
+            }
+        }
+        let bytes = |item: &&Item| {
+            let points = costs.shape.points(item.part);
+            let raised = if item.raised { device.raised_for(item.part, points) } else { None };
+            device.scratch_bytes(item.part, raised, item.scalars.len())
+        };
+        Self {
+            scratch: longest.values().map(bytes).max().unwrap_or_default(),
+            kernel_seconds: items.iter().map(|item| costs.kernels(item)).sum(),
+            seconds: costs.seconds(&items),
+            items,
+        }
+    }
+
+    fn has_witness(&self) -> bool {
+        self.items.iter().any(|item| item.part != Part::H)
+    }
 }
 
 impl Sums {
+    /// `None` if there is nothing to take turns with.
     pub(super) fn new(
         shape: &Shape,
         device: &dyn Queries,
-        resident: &[Part],
+        stays: &Stays,
         chunks: Chunks,
-    ) -> Self {
-        let all = items(shape, resident, chunks);
-        let (h, w): (Vec<_>, Vec<_>) = all.into_iter().partition(|item| item.part == Part::H);
-        // More scalars never need less, so the longest of each group decides.
-        let scratch = |items: &[Item]| {
-            let longest = |in_g2: bool| {
-                let of_group = items.iter().filter(|item| (item.part == Part::BG2) == in_g2);
-                of_group.max_by_key(|item| item.scalars.len())
-            };
-            let bytes = |item: &Item| device.scratch_bytes(item.part, item.scalars.len());
-            longest(false).map_or(0, bytes).max(longest(true).map_or(0, bytes))
-        };
+        turns: bool,
+    ) -> Option<Self> {
         let rates = &device.device().rates;
-        let seconds = |items: &[Item]| {
-            let one = |item: &Item| {
-                let rate = if item.part == Part::BG2 { rates.g2_terms } else { rates.g1_terms };
-                item.bases.len() as f64 / rate + rates.seconds_per_sum
-            };
-            items.iter().map(one).sum()
-        };
-        let seconds = [seconds(&h), seconds(&w)];
-        let (scratch_h, scratch_w) = (scratch(&h), scratch(&w));
-        Self { chunks, h: (h, scratch_h), w: (w, scratch_w), seconds }
+        let costs = Costs::new(shape, rates);
+        let stays = [&stays.resident[..], &stays.raised[..]];
+        let stages = items(shape, rates, stays, chunks, turns)
+            .map(|items| StageOfSums::new(items, device, &costs));
+        let sums = Self { chunks, turns, stages };
+        (!turns || sums.stages[0].has_witness()).then_some(sums)
     }
 
     pub(super) fn chunks(&self) -> Chunks {
         self.chunks
     }
 
-    /// Bytes of scratch for H and for the rest.
+    pub(super) fn turns(&self) -> bool {
+        self.turns
+    }
+
+    /// Bytes of scratch of each stage.
     pub(super) fn scratch(&self) -> [u64; 2] {
-        [self.h.1, self.w.1]
+        self.stages.each_ref().map(|stage| stage.scratch)
     }
 
     /// The largest buffer.
     pub(super) fn largest(&self, out_of_core: bool) -> u64 {
-        let (h, w) = (&self.h, &self.w);
-        let bases = h.0.iter().chain(&w.0).map(Item::largest).max().unwrap_or_default();
-        let scalars = |items: &[Item]| items.iter().map(|item| item.loaded.len()).max();
-        let (of_h, of_w) = (scalars(&h.0).unwrap_or_default(), scalars(&w.0).unwrap_or_default());
-        let scalars = if out_of_core { of_h.max(of_w) } else { of_w };
-        bases.max((scalars * Fr::BYTES) as u64).max(h.1).max(w.1)
+        let items = || self.stages.iter().flat_map(|stage| &stage.items);
+        let bases = items().map(Item::largest).max().unwrap_or_default();
+        let brought = items().filter(|item| out_of_core || item.part != Part::H);
+        let scalars = brought.map(|item| item.loaded.len()).max().unwrap_or_default();
+        let [h, w] = self.scratch();
+        bases.max((scalars * Fr::BYTES) as u64).max(h).max(w)
     }
 
-    /// The H sum and the sums over the witness. `out_of_core`: the quotient is on the host; `kept`: the witness is
+    /// The stages of the sums, and the seconds of both. `out_of_core`: the quotient is on the host; `kept`: the witness is
     /// on the device already. `None` if these do not go together.
     pub(super) fn stages(
         &self,
@@ -209,38 +328,57 @@ impl Sums {
         rates: &Rates,
         out_of_core: bool,
         kept: bool,
-    ) -> Option<[Stage; 2]> {
+    ) -> Option<([Stage; 2], f64)> {
         let by_chunk = matches!(self.chunks, Chunks::Witness { .. });
         // A witness that stands whole for the matrices is not cut later.
         if kept && by_chunk {
             return None;
         }
-        let (of_h, witness) = ((Fr::BYTES as u64) << shape.log_n, shape.witness_bytes());
-        let base = self.h.1 + if out_of_core { 0 } else { of_h } + if kept { witness } else { 0 };
-        let h = Walk { base, brings: if out_of_core { Brings::Plain } else { Brings::Nothing } };
-        let h = h.over(shape, &self.h.0);
-        let base = self.w.1 + if by_chunk { 0 } else { witness };
-        let w = Walk { base, brings: if by_chunk { Brings::Packed } else { Brings::Nothing } };
-        let mut w = w.over(shape, &self.w.0);
-        if !by_chunk && !kept {
-            let packed = shape.packed.bytes();
-            w.peak = w.peak.max(witness + packed);
-            w.upload += packed;
-        }
-        let stage = |name, walk: Walked, kernel_seconds| Stage {
-            kernel_seconds,
-            ..Stage::new(name, walk.peak, [walk.upload, 0], rates)
+        let [first, second] = &self.stages;
+        let h_on_device = if out_of_core { 0 } else { (Fr::BYTES as u64) << shape.log_n };
+        let (witness, packed) = (shape.witness_bytes(), shape.packed.bytes());
+        let (mut walks, mut uploads) = ([Walked::default(); 2], 0);
+        let mut walk = Walk {
+            shape,
+            brings: [
+                if out_of_core { Brings::Plain } else { Brings::Nothing },
+                if by_chunk { Brings::Packed } else { Brings::Nothing },
+            ],
+            loaded: Default::default(),
         };
-        let [of_h, of_w] = self.seconds;
-        Some([stage("H sum", h, of_h), stage("sums over the witness", w, of_w)])
+        let mut is_there = kept;
+        for (index, stage) in self.stages.iter().enumerate() {
+            let h = if index == 0 { h_on_device } else { 0 };
+            let walked = &mut walks[index];
+            // A witness that stands whole comes when it is first wanted.
+            if !by_chunk && !is_there && stage.has_witness() {
+                walked.add(h + witness + packed, packed);
+                is_there = true;
+            }
+            let whole = if is_there { witness } else { 0 };
+            uploads += walked.upload;
+            uploads += walk.over(&stage.items, h + whole, stage.scratch, walked);
+            // H is done.
+            walk.loaded[0] = Loaded::default();
+        }
+        let stage = |name, walked: Walked, kernel_seconds| Stage {
+            kernel_seconds,
+            ..Stage::new(name, walked.peak, [walked.upload, 0], rates)
+        };
+        let stages = [
+            stage("H sum", walks[0], first.kernel_seconds),
+            stage("sums over the witness", walks[1], second.kernel_seconds),
+        ];
+        Some((stages, first.seconds + second.seconds + uploads as f64 / rates.upload))
     }
 }
 
 /// A walk over items as the prover takes them: the next one's buffers are brought before the last one's are dropped.
-struct Walk {
-    /// What is there all the time.
-    base: u64,
-    brings: Brings,
+struct Walk<'a> {
+    shape: &'a Shape,
+    /// For scalars of H, and of the witness.
+    brings: [Brings; 2],
+    loaded: [Loaded; 2],
 }
 
 /// What is brought when the scalars that must be there change.
@@ -254,34 +392,59 @@ enum Brings {
     Packed,
 }
 
+/// Scalars that were brought.
+#[derive(Default)]
+struct Loaded {
+    range: Option<Range<usize>>,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, Default)]
 struct Walked {
     peak: u64,
     upload: u64,
 }
 
-impl Walk {
-    fn over(&self, shape: &Shape, items: &[Item]) -> Walked {
-        let mut walked = Walked { peak: self.base, upload: 0 };
-        let (mut held, mut scalars, mut last): (u64, u64, Option<&Item>) = (0, 0, None);
-        for item in items {
-            let mut live = self.base + held + scalars;
-            if last.is_none_or(|last| last.loaded != item.loaded) {
+impl Walked {
+    /// So many bytes are there at once, and so many more were uploaded.
+    fn add(&mut self, live: u64, upload: u64) {
+        self.peak = self.peak.max(live);
+        self.upload += upload;
+    }
+}
+
+impl Walk<'_> {
+    /// Adds what `items` need to `walked`; `base` is there all the time, the scratch from the first sum on. Returns the
+    /// uploads for scalars.
+    fn over(&mut self, items: &[Item], mut base: u64, scratch: u64, walked: &mut Walked) -> u64 {
+        let (mut held, mut uploads) = (0, 0);
+        for (index, item) in items.iter().enumerate() {
+            let mut live = base + held + self.loaded_bytes();
+            let source = usize::from(item.part != Part::H);
+            if self.loaded[source].range.as_ref() != Some(&item.loaded) {
                 let plain = (item.loaded.len() * Fr::BYTES) as u64;
-                let packed = || shape.packed.slice_bytes(item.loaded.clone());
-                let (now, packed, upload) = match self.brings {
+                let packed = || self.shape.packed.slice_bytes(item.loaded.clone());
+                let (now, packed, upload) = match self.brings[source] {
                     Brings::Nothing => (0, 0, 0),
                     Brings::Plain => (plain, 0, plain),
                     Brings::Packed => (plain, packed(), packed()),
                 };
-                walked.peak = walked.peak.max(live + now + packed);
-                walked.upload += upload;
-                (scalars, live) = (now, live + now);
+                walked.add(live + now + packed, upload);
+                uploads += upload;
+                live += now;
+                self.loaded[source] = Loaded { range: Some(item.loaded.clone()), bytes: now };
             }
-            let bytes = item.bytes(shape);
-            walked.peak = walked.peak.max(live + bytes);
-            walked.upload += bytes;
-            (held, last) = (bytes, Some(item));
+            if index == 0 {
+                base += scratch;
+                live += scratch;
+            }
+            held = item.bytes(self.shape);
+            walked.add(live + held, held);
         }
-        walked
+        uploads
+    }
+
+    fn loaded_bytes(&self) -> u64 {
+        self.loaded.iter().map(|loaded| loaded.bytes).sum()
     }
 }

@@ -135,7 +135,7 @@ fn query<F: Coordinate>(base: &FixedBase<F>, tile: &[Fr], len: usize) -> Query<F
     let tile = base.multiply(tile);
     let points: Vec<Affine<F>> =
         (0..len).into_par_iter().with_min_len(1 << 12).map(|i| tile[i % tile.len()]).collect();
-    Query { points: Arc::new(points), density: None }
+    Query { points: points.into(), density: None }
 }
 
 /// A set of `members` of `len` variables, as evenly spread as can be.
@@ -145,7 +145,10 @@ fn evenly(members: usize, len: usize) -> Density {
         let bits = word * 64..(word * 64 + 64).min(len);
         bits.fold(0u64, |bits, i| bits | u64::from(before(i + 1) > before(i)) << (i % 64))
     };
-    Density { words: Arc::new((0..len.div_ceil(64)).into_par_iter().map(word).collect()), len }
+    Density {
+        words: (0..len.div_ceil(64)).into_par_iter().map(word).collect::<Vec<_>>().into(),
+        len,
+    }
 }
 
 /// The constant 1, wide public inputs, and private values of the profile's kinds. Private variables outside A are wide, as
@@ -236,9 +239,9 @@ mod tests {
                 prove(&Cpu::open(), key, &assignment, &Blinding::random()?, &Silent)
             };
             prove(&key).expect(name);
-            let mut points = (*key.h).clone();
+            let mut points = key.h.to_vec();
             points.swap(1, 2);
-            key.h = Arc::new(points);
+            key.h = points.into();
             assert!(matches!(prove(&key), Err(Error::SelfVerify(_))), "{name}");
         }
     }

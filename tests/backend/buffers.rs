@@ -181,6 +181,11 @@ pub fn queries_are_pure<B: Backend>(backend: &B) {
         let falls = |bytes: [u64; 2]| bytes[0] > bytes[1];
         assert!(!falls(g1), "scratch on G1 falls from {} to {}: {g1:?}", pair[0], pair[1]);
         assert!(!falls(g2), "scratch on G2 falls from {} to {}: {g2:?}", pair[0], pair[1]);
+        for raised in [10, 20].map(Raised::new) {
+            let g1 = [pair[0], pair[1]].map(|len| backend.raised_scratch::<Fp>(raised, len));
+            assert!(!falls(g1), "{raised:?}: scratch falls from {} to {}", pair[0], pair[1]);
+        }
+        let _ = backend.raised_for::<Fp2>(pair[0]);
     }
     for log_n in 1..=31 {
         let _ = backend.ntt_table_bytes(log_n);
@@ -210,6 +215,8 @@ pub fn operations_lease_nothing<B: Backend>(backend: &B) {
     let base = FixedBase::with_window(&Fp::generator(), 4);
     let multiples = session.adopt(&base.table).expect("adopt");
     let mut points = session.alloc(len).expect("alloc");
+    let raised = Raised::new(20);
+    let mut copies = session.alloc(raised.windows() * len).expect("alloc");
     let mut scratch = session.alloc(scratch_words).expect("scratch");
 
     // With the budget at its high water, whatever is leased now raises that.
@@ -228,13 +235,22 @@ pub fn operations_lease_nothing<B: Backend>(backend: &B) {
     unchanged("ntt");
     backend.quotient(stream, Quotient::Product, &mut y, &x).expect("quotient");
     unchanged("quotient");
-    let msm = Msm { bases: &bases, base_range: 0..len, scalars: &x, range: 0..len, density: None };
+    let msm = Msm {
+        bases: &bases,
+        base_range: 0..len,
+        scalars: &x,
+        range: 0..len,
+        density: None,
+        raised: None,
+    };
     backend.msm::<Fp>(stream, msm, &mut scratch).and_then(Pending::wait).expect("msm");
     unchanged("msm");
     let (table, window_bits) = (&multiples, base.window_bits);
     let multiples = Multiples { table, window_bits, scalars: &x, range: 0..len };
     backend.multiples::<Fp>(stream, multiples, &mut points).expect("multiples");
     unchanged("multiples");
+    backend.raise::<Fp>(stream, raised, &mut copies).expect("raise");
+    unchanged("raise");
 }
 
 pub fn joined_streams_keep_order<B: Backend>(backend: &B) {

@@ -17,10 +17,10 @@ pub fn matrix(rows: &[Row]) -> Matrix {
         row_start.push(column.len() as u32);
     }
     Matrix {
-        row_start: Arc::new(row_start),
-        column: Arc::new(column),
-        coefficient: Arc::new(coefficient),
-        table: Arc::new(from_ark_all(&table)),
+        row_start: row_start.into(),
+        column: column.into(),
+        coefficient: coefficient.into(),
+        table: from_ark_all(&table).into(),
     }
 }
 
@@ -71,7 +71,7 @@ pub fn matvec_matches_rows<B: Backend>(backend: &B) {
     // One long row among empty ones: a device that gives each row a thread has to cope.
     let rows = [vec![], row(500, 6000), vec![], vec![], row(500, 1), vec![]];
     check("a long row", &rows, &matrix(&rows), 500, 8);
-    check("no rows at all", &[], &Matrix { row_start: Arc::default(), ..matrix(&[]) }, 2, 4);
+    check("no rows at all", &[], &Matrix { row_start: Default::default(), ..matrix(&[]) }, 2, 4);
     let ends =
         [vec![(0, coefficients[0])], vec![], vec![(99, coefficients[3]), (0, coefficients[1])]];
     check("first and last column", &ends, &matrix(&ends), 100, 4);

@@ -3,23 +3,32 @@
 use super::*;
 
 /// One sum to check: bases, scalars, and which go together.
-struct Sum<'a, F: Group> {
-    bases: &'a Bases<F>,
-    scalars: &'a [Scalar],
-    range: std::ops::Range<usize>,
-    density: Option<&'a [bool]>,
+pub struct Sum<'a, F: Group> {
+    pub bases: &'a Bases<F>,
+    pub scalars: &'a [Scalar],
+    pub range: std::ops::Range<usize>,
+    pub density: Option<&'a [bool]>,
+    pub raised: Option<Raised>,
 }
 
 impl<'a, F: Group> Sum<'a, F> {
     /// Base i with scalar i.
-    fn plain(bases: &'a Bases<F>, scalars: &'a [Scalar]) -> Self {
-        Self { bases, scalars, range: 0..scalars.len(), density: None }
+    pub fn plain(bases: &'a Bases<F>, scalars: &'a [Scalar]) -> Self {
+        Self { bases, scalars, range: 0..scalars.len(), density: None, raised: None }
     }
 
     /// Compares with the oracle: in a lease of exactly what is needed, in scratch that holds dirt, between bases
     /// that are not meant.
-    fn check<B: Backend>(self, backend: &B, what: impl Display) {
-        let what = format!("{} sum of {} bases, {what}", F::GROUP, self.bases.points.len());
+    pub fn check<B: Backend>(self, backend: &B, what: impl Display) {
+        let what = match self.raised {
+            None => format!("{} sum of {} bases, {what}", F::GROUP, self.bases.points.len()),
+            Some(raised) => format!(
+                "{} sum of {} bases raised for {} bits, {what}",
+                F::GROUP,
+                self.bases.points.len(),
+                raised.window_bits()
+            ),
+        };
         let density: Option<Vec<u64>> = self.density.map(|bits| {
             let word =
                 |bits: &[bool]| bits.iter().rev().fold(0, |word, bit| word << 1 | *bit as u64);
@@ -28,12 +37,26 @@ impl<'a, F: Group> Sum<'a, F> {
         let meant: Vec<Affine<F>> = self.bases.points.iter().map(F::base).collect();
         let others = [F::generator(), F::generator()];
         let bases = [&others[..], &meant, &others[..1]].concat();
-        let scratch_words = backend.msm_scratch::<F>(self.range.len()).div_ceil(8) as usize;
+        let scratch_bytes = match self.raised {
+            None => backend.msm_scratch::<F>(self.range.len()),
+            Some(raised) => backend.raised_scratch::<F>(raised, self.range.len()),
+        };
+        let scratch_words = scratch_bytes.div_ceil(8) as usize;
         let words = 4 * self.scalars.len() + density.iter().flatten().count() + scratch_words;
-        let session = Session::new(backend, (8 * words + size_of_val(&bases[..])) as u64);
+        let copies = self.raised.map_or(1, Raised::windows);
+        let bytes = 8 * words + copies * size_of_val(&bases[..]);
+        let session = Session::new(backend, bytes as u64);
 
         let mut scratch = session.put(&pattern::<u64>(&mut Random::silent(3), scratch_words));
-        let bases = session.adopt(&bases).expect("adopt");
+        let bases = match self.raised {
+            None => session.adopt(&bases).expect("adopt"),
+            Some(raised) => {
+                let mut points = session.alloc(copies * bases.len()).expect("alloc");
+                backend.upload(&session.stream, &bases, &mut points, 0).expect("upload");
+                backend.raise::<F>(&session.stream, raised, &mut points).expect("raise");
+                points
+            }
+        };
         let scalars = session.adopt(&from_ark_all(self.scalars)).expect("adopt");
         let density = density.map(|words| session.adopt(&words).expect("adopt"));
         let msm = Msm {
@@ -42,6 +65,7 @@ impl<'a, F: Group> Sum<'a, F> {
             scalars: &scalars,
             range: self.range.clone(),
             density: density.as_ref(),
+            raised: self.raised,
         };
         let got = backend.msm::<F>(&session.stream, msm, &mut scratch).and_then(Pending::wait);
         let got = F::point(&got.expect("msm"));
@@ -55,7 +79,7 @@ impl<'a, F: Group> Sum<'a, F> {
     }
 }
 
-fn bases<F: Group>(random: &mut Random, len: usize) -> Bases<F> {
+pub fn bases<F: Group>(random: &mut Random, len: usize) -> Bases<F> {
     Bases::new(random.scalar(), random.scalar(), len)
 }
 
@@ -159,7 +183,8 @@ pub fn msm_ranges<F: Group, B: Backend>(backend: &B) {
     for range in [0..150, 0..149, 1..150, 64..128, 63..129, 77..78, 0..0, 75..75, 150..150] {
         let bases = all.rearranged(range.len(), |i| (i, 1));
         let what = format!("range {range:?} of {}", scalars.len());
-        Sum { bases: &bases, scalars: &scalars, range, density: None }.check(backend, what);
+        let sum = Sum { range, ..Sum::plain(&bases, &scalars) };
+        sum.check(backend, what);
     }
 }
 
@@ -186,7 +211,7 @@ pub fn msm_densities<F: Group, B: Backend>(backend: &B) {
                 let range = before..before + len;
                 let what = format!("density {kind}, range {range:?} of {}", scalars.len());
                 let density = Some(&density[..]);
-                Sum { bases: &bases, scalars: &scalars, range, density }.check(backend, what);
+                Sum { range, density, ..Sum::plain(&bases, &scalars) }.check(backend, what);
             }
         }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use forebay::backend::{
     Backend, Buffer, DeviceInfo, DeviceMatrix, Matrix, Msm, Multiples, Output, Packed, Quotient,
-    Shared, Transform, bit_reverse,
+    Raised, Shared, Transform, bit_reverse,
 };
 use forebay::budget::{Budget, Lease};
 use forebay::curve::{Affine, Coordinate, Point};
@@ -169,6 +169,31 @@ faults! {
     /// See [`Fault::MsmCancellingG1`].
     MsmCancellingG2,
 
+    /// More scalars over raised bases are said to need less scratch.
+    RaisedScratchFalls,
+    /// Raising leases memory for itself.
+    RaiseLeases,
+    /// The last base's multiples are left out.
+    RaiseLastG1,
+    /// See [`Fault::RaiseLastG1`].
+    RaiseLastG2,
+    /// A base at infinity has the generator's multiples.
+    RaiseInfinityG1,
+    /// See [`Fault::RaiseInfinityG1`].
+    RaiseInfinityG2,
+    /// Copies are one window's doublings too few, but the first.
+    RaiseLateG1,
+    /// See [`Fault::RaiseLateG1`].
+    RaiseLateG2,
+    /// A sum over raised bases leaves out the highest window.
+    RaisedTopG1,
+    /// See [`Fault::RaisedTopG1`].
+    RaisedTopG2,
+    /// Copies are taken to be as long as the bases that are meant.
+    RaisedCopyG1,
+    /// See [`Fault::RaisedCopyG1`].
+    RaisedCopyG2,
+
     /// Multiples lease memory for themselves.
     MultiplesLease,
     /// The range is taken from the start of the scalars.
@@ -255,6 +280,32 @@ impl<B: Backend> Faulty<B> {
         let mut data = self.read(stream, buffer)?;
         alter(&mut data);
         self.inner.upload(stream, &data, buffer, 0)
+    }
+
+    /// A sum over raised bases, copy by copy those that are meant.
+    fn msm_over_raised<F: Coordinate>(
+        &self,
+        stream: &B::Stream,
+        msm: Msm<'_, Self, F>,
+        raised: Raised,
+        scratch: &mut B::Buffer<u64>,
+    ) -> Result<B::Pending<Point<F>>> {
+        let Msm { bases, base_range, scalars, range, density, .. } = msm;
+        let all = self.read(stream, bases)?;
+        let copy_len = match self.has_for::<F>(Fault::RaisedCopyG1, Fault::RaisedCopyG2) {
+            true => base_range.len(),
+            false => all.len() / raised.windows(),
+        };
+        let copy = |k| &all[k * copy_len + base_range.start..][..base_range.len()];
+        let mut bases = (0..raised.windows()).flat_map(copy).copied().collect::<Vec<_>>();
+        if self.has_for::<F>(Fault::RaisedTopG1, Fault::RaisedTopG2) {
+            bases.iter_mut().rev().take(base_range.len()).for_each(|base| *base = Affine::INFINITY);
+        }
+        let bases = self.write(stream, bases)?;
+        let base_range = 0..base_range.len();
+        let raised = Some(raised);
+        let altered = Msm::<B, F> { bases: &bases, base_range, scalars, range, density, raised };
+        self.inner.msm(stream, altered, scratch)
     }
 
     /// Puts element `bit_reverse(i)` in place i.
@@ -419,12 +470,7 @@ impl<B: Backend> Backend for Faulty<B> {
             // By index, since a backend need not read the first two of the table.
             coefficient.iter_mut().filter(|index| **index == 1).for_each(|index| *index = 0);
         }
-        let mut altered = Matrix::default();
-        let (starts, columns, coefficients) = (
-            Arc::make_mut(&mut altered.row_start),
-            Arc::make_mut(&mut altered.column),
-            Arc::make_mut(&mut altered.coefficient),
-        );
+        let (mut starts, mut columns, mut coefficients) = (Vec::new(), Vec::new(), Vec::new());
         starts.extend(row_start.first());
         for row in row_start.windows(2) {
             let (start, end) = (row[0] as usize, row[1] as usize);
@@ -438,7 +484,12 @@ impl<B: Backend> Backend for Faulty<B> {
             }
             starts.push(columns.len() as u32);
         }
-        altered.table = Arc::new(self.read(stream, &matrix.table)?);
+        let altered = Matrix {
+            row_start: starts.into(),
+            column: columns.into(),
+            coefficient: coefficients.into(),
+            table: self.read(stream, &matrix.table)?.into(),
+        };
         let altered = DeviceMatrix::adopt(&self.inner, stream, &self.hidden, &altered)?;
 
         let rows = row_start.len().saturating_sub(1);
@@ -554,13 +605,19 @@ impl<B: Backend> Backend for Faulty<B> {
         scratch: &mut B::Buffer<u64>,
     ) -> Result<B::Pending<Point<F>>> {
         let _scratch = self.lease_if(Fault::MsmLeases)?;
-        let need = self.inner.msm_scratch::<F>(msm.range.len());
+        let need = match msm.raised {
+            None => self.inner.msm_scratch::<F>(msm.range.len()),
+            Some(raised) => self.inner.raised_scratch::<F>(raised, msm.range.len()),
+        };
         assert!(
             8 * scratch.len() as u64 >= need,
             "an MSM on {} was given scratch of {} bytes and needs {need}",
             F::GROUP,
             8 * scratch.len()
         );
+        if let Some(raised) = msm.raised {
+            return self.msm_over_raised(stream, msm, raised, scratch);
+        }
         let from = match self.has_for::<F>(Fault::MsmFirstBaseG1, Fault::MsmFirstBaseG2) {
             true => 0,
             false => msm.base_range.start,
@@ -603,7 +660,14 @@ impl<B: Backend> Backend for Faulty<B> {
         }
         let (bases, scalars) = (self.write(stream, bases)?, self.write(stream, scalars)?);
         let base_range = 0..bases.len();
-        let altered = Msm::<B, F> { bases: &bases, base_range, scalars: &scalars, range, density };
+        let altered = Msm::<B, F> {
+            bases: &bases,
+            base_range,
+            scalars: &scalars,
+            range,
+            density,
+            raised: None,
+        };
         self.inner.msm(stream, altered, scratch)
     }
 
@@ -619,6 +683,50 @@ impl<B: Backend> Backend for Faulty<B> {
             return bytes / 2;
         }
         bytes
+    }
+
+    fn raised_scratch<F: Coordinate>(&self, raised: Raised, len: usize) -> u64 {
+        let bytes = self.inner.raised_scratch::<F>(raised, len);
+        if self.has(Fault::RaisedScratchFalls) && len > 1000 { bytes / 1000 } else { bytes }
+    }
+
+    fn raise<F: Coordinate>(
+        &self,
+        stream: &B::Stream,
+        raised: Raised,
+        points: &mut B::Buffer<Affine<F>>,
+    ) -> Result<()> {
+        let _scratch = self.lease_if(Fault::RaiseLeases)?;
+        let len = points.len() / raised.windows();
+        let before = self.read(stream, points)?;
+        if self.has_for::<F>(Fault::RaiseInfinityG1, Fault::RaiseInfinityG2) {
+            let mut bases = before[..len].to_vec();
+            let at_infinity = bases.iter_mut().filter(|base| base.is_infinity());
+            at_infinity.for_each(|base| *base = F::generator());
+            self.inner.upload(stream, &bases, points, 0)?;
+        }
+        self.inner.raise(stream, raised, points)?;
+        self.inner.upload(stream, &before[..len], points, 0)?;
+        let last = self.has_for::<F>(Fault::RaiseLastG1, Fault::RaiseLastG2);
+        let late = self.has_for::<F>(Fault::RaiseLateG1, Fault::RaiseLateG2);
+        if !(last || late) || len == 0 {
+            return Ok(());
+        }
+        self.alter(stream, points, |points| {
+            if last {
+                for copy in points.chunks_exact_mut(len).skip(1) {
+                    copy[len - 1] = Affine::INFINITY;
+                }
+            }
+            if late {
+                let end = points.len() - len;
+                points.copy_within(..end, len);
+            }
+        })
+    }
+
+    fn raised_for<F: Coordinate>(&self, len: usize) -> Option<Raised> {
+        self.inner.raised_for::<F>(len)
     }
 
     fn multiples<F: Coordinate>(

@@ -10,6 +10,8 @@ pub mod faulty;
 pub mod fixture;
 pub mod oracle;
 pub mod vectors;
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
 
 use forebay::backend::virtual_card::CardModel;
 

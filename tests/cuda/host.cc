@@ -56,6 +56,9 @@ template <typename F> void curve() {
     both.add(twice);
     both.add(sum);
     print(sum), print(twice), print(both);
+    Jacobian<F> chain = {p.x, p.y, F::one()};
+    for (int i = 0; i < 3; i++) chain.double_in_place();
+    print(Xyzz<F>::from(chain.over(inverse(chain.z))));
     std::printf("\n");
 }
 

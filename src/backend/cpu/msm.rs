@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
+use crate::backend::Raised;
 use crate::curve::batch::{BATCH, booth_digit};
 use crate::curve::buckets::{Buckets, carve};
 use crate::curve::{Affine, Coordinate, Point};
@@ -38,6 +39,16 @@ impl<F: Coordinate> Plan<F> {
         // falls when `len` grows, which the number of parts does.
         let max_window = best_window(len, SCALAR_BITS, len, 1).0;
         Self { len, lanes: threads, max_window, group: PhantomData }
+    }
+
+    /// Over bases that are raised, whose window is given.
+    pub(in crate::backend) fn over(raised: Option<Raised>, len: usize, threads: usize) -> Self {
+        match raised {
+            None => Self::new(len, threads),
+            Some(raised) => {
+                Self { len, lanes: threads, max_window: raised.window_bits(), group: PhantomData }
+            }
+        }
     }
 
     /// Points that one lane sorts and sums at a time: enough that buckets fill (eight a bucket),
@@ -74,25 +85,49 @@ fn best_window(wide: usize, bits: usize, len: usize, threads: usize) -> (u32, us
     (c, parts)
 }
 
+/// The multiples for sums over `len` bases, by the same model: every window's additions, and the buckets of one for all of
+/// them.
+pub(in crate::backend) fn raised_for(len: usize) -> Raised {
+    let cost = |raised: &Raised| {
+        raised.windows() as f64 * len as f64 + 2.2 * (1u64 << (raised.window_bits() - 1)) as f64
+    };
+    let all = (2..=17).map(Raised::new);
+    all.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(Raised::new(2))
+}
+
+/// Bases in a buffer.
+pub(in crate::backend) struct Bases<'a, F> {
+    /// All of the buffer.
+    pub points: &'a [Affine<F>],
+    /// The bases that are meant.
+    pub range: Range<usize>,
+    /// The multiples that the buffer holds, too.
+    pub raised: Option<Raised>,
+}
+
 /// The sum of `scalars[i] bases[k]` over the set bits i of `density`, k counting them.
 pub(in crate::backend) fn msm<F: Coordinate>(
-    bases: &[Affine<F>],
+    all: Bases<'_, F>,
     scalars: &[Fr],
     density: Option<&[u64]>,
     threads: usize,
     scratch: &mut [u64],
 ) -> Point<F> {
+    let bases = &all.points[all.range.clone()];
     if bases.is_empty() {
         return Point::INFINITY;
     }
-    let plan = Plan::<F>::new(scalars.len(), threads);
-    assert!(scratch.len() >= plan.scratch_words(), "scratch below what msm_scratch says");
+    let plan = Plan::<F>::over(all.raised, scalars.len(), threads);
+    assert!(scratch.len() >= plan.scratch_words(), "scratch below what the query says");
     let mut scratch = scratch;
     let signed = &mut carve::<[u64; 4]>(&mut scratch, scalars.len())[..bases.len()];
     let wide = carve::<u32>(&mut scratch, scalars.len());
     gather(bases, scalars, density, signed);
 
     let signed = &*signed;
+    if let Some(raised) = all.raised {
+        return over_raised(&plan, &all, raised, signed, scratch);
+    }
     let stats = signed.par_chunks(1 << 12).map(Stats::of).reduce(Stats::default, Stats::merge);
     if stats.bits == 0 {
         return Point::INFINITY;
@@ -142,6 +177,30 @@ pub(in crate::backend) fn msm<F: Coordinate>(
         let of_window = sums.iter().filter(|(w, _)| *w == window);
         of_window.fold(shifted, |total, (_, sum)| total + *sum)
     })
+}
+
+/// The sum over raised bases: each lane has a part of the scalars, and one set of buckets for all their digits.
+fn over_raised<F: Coordinate>(
+    plan: &Plan<F>,
+    all: &Bases<'_, F>,
+    raised: Raised,
+    signed: &[[u64; 4]],
+    scratch: &mut [u64],
+) -> Point<F> {
+    let copy_len = all.points.len() / raised.windows();
+    let part_len = signed.len().div_ceil(plan.lanes);
+    let lanes = scratch.par_chunks_exact_mut(plan.lane_words());
+    let sums =
+        lanes.zip(signed.par_chunks(part_len)).enumerate().map(|(part, (scratch, signed))| {
+            let mut lane = Lane::<F>::new(plan, raised.window_bits(), all.points, signed, scratch);
+            lane.buckets.sums.fill(Affine::INFINITY);
+            for window in 0..raised.windows() {
+                let first = window * copy_len + all.range.start + part * part_len;
+                lane.add(window, 0..signed.len(), |i| i as u32, first as u32);
+            }
+            lane.reduce()
+        });
+    sums.reduce(|| Point::INFINITY, |a, b| a + b)
 }
 
 /// Writes |s| and its sign for every base, in the order of the bases; 0 for a base at infinity.
@@ -253,13 +312,25 @@ impl<'a, F: Coordinate> Lane<'a, F> {
         index: impl Fn(usize) -> u32,
     ) -> Point<F> {
         self.buckets.sums.fill(Affine::INFINITY);
+        self.add(window, range, index, 0);
+        self.reduce()
+    }
+
+    /// Adds digit times base to the buckets, where base 0 is number `first`.
+    fn add(
+        &mut self,
+        window: usize,
+        range: Range<usize>,
+        index: impl Fn(usize) -> u32,
+        first: u32,
+    ) {
         let chunk = self.buckets.chunk();
         for start in range.clone().step_by(chunk) {
             let indices = (start..range.end.min(start + chunk)).map(&index);
-            let digits = indices.map(|i| (i, digit(&self.scalars[i as usize], window, self.c)));
+            let digit_of = |i: u32| digit(&self.scalars[i as usize], window, self.c);
+            let digits = indices.map(|i| (first + i, digit_of(i)));
             self.buckets.add(self.bases, digits);
         }
-        self.reduce()
     }
 
     /// The sum of (i + 1) `buckets[i]`.

@@ -4,7 +4,8 @@
 //! free ranges in multiples of 256 bytes, first fit from one end of the addresses or the other: one partition's blocks from
 //! one end, those of the next, which runs beside it, from the other, so that what is short-lived here does not lie between what
 //! is long-lived there. If no free range is long enough, new units are mapped behind one
-//! another or, once there are as many as there may be, whole units that are free are moved to new addresses.
+//! another, at least half as many as there are: so the arena grows a few times, then no more. Once there are as many as there may
+//! be, whole units that are free are moved to new addresses.
 //!
 //! That is why fragmentation cannot refuse what a lease admitted, and why there is no other allocator: of the free
 //! bytes only those in units that are used in part are out of reach, at most [`SLACK_UNITS`] units' worth while there
@@ -126,10 +127,10 @@ impl<M: Memory> Arena<M> {
         self.free.insert(block.start, block.len);
     }
 
-    /// Maps as many units as hold `len` bytes at new pages, one behind the other.
+    /// Maps at least as many units as hold `len` bytes at new pages, one behind the other.
     fn extend(&mut self, label: &str, len: u64) -> Result<()> {
         let count = len.div_ceil(self.shape.unit_bytes);
-        let fresh_count = count.min(self.shape.units - self.created);
+        let fresh_count = count.max(self.created / 2).min(self.shape.units - self.created);
         let mut refusal = None;
         let mut fresh = Vec::new();
         while (fresh.len() as u64) < fresh_count {
@@ -142,11 +143,12 @@ impl<M: Memory> Arena<M> {
             }
         }
         self.created += fresh.len() as u64;
-        let moved = self.whole_free_pages(count - fresh.len() as u64);
-        let page = self.vacant.take_first(count);
+        let moved = self.whole_free_pages(count.saturating_sub(fresh.len() as u64));
+        let pages = count.max(fresh.len() as u64);
+        let page = self.vacant.take_first(pages);
         let (Some(moved), Some(page)) = (moved, page) else {
             if let Some(page) = page {
-                self.vacant.insert(page, count);
+                self.vacant.insert(page, pages);
             }
             // What was made is kept, for smaller blocks.
             if !fresh.is_empty()

@@ -9,7 +9,7 @@ use super::driver::{Driver, Function, Module, Stream};
 use super::module::Cubin;
 use super::msm::MsmKernels;
 use super::ntt::{Pass, TILE, Tables};
-use crate::backend::{Output, Quotient};
+use crate::backend::{Output, Quotient, Raised};
 use crate::compact::{BLOCK, Block};
 use crate::curve::{Affine, Coordinate, fixed_base};
 use crate::field::Fr;
@@ -64,6 +64,8 @@ pub(super) struct Kernels {
     evaluate: Function,
     pub msm: MsmKernels,
     /// Over Fp, over Fp2.
+    raise: [Function; 2],
+    /// Likewise.
     multiples: [Function; 2],
     _modules: Vec<Module>,
 }
@@ -71,8 +73,8 @@ pub(super) struct Kernels {
 /// Threads of a block where nothing else decides.
 const THREADS: u32 = 256;
 
-/// Threads of a block of cuda/multiples.cu.
-const MULTIPLES_THREADS: u32 = 128;
+/// Threads of a block of cuda/raise.cu and cuda/multiples.cu.
+const POINT_THREADS: u32 = 128;
 
 /// Pointers to a kernel's arguments, as the driver takes them.
 macro_rules! arguments {
@@ -103,6 +105,10 @@ impl Kernels {
             interpolate: ntt.function("interpolate", tile_bytes)?,
             evaluate: ntt.function("evaluate", tile_bytes)?,
             msm: MsmKernels::load(module)?,
+            raise: [
+                module("raise_g1.cu")?.function("raise", 0)?,
+                module("raise_g2.cu")?.function("raise", 0)?,
+            ],
             multiples: [
                 module("multiples_g1.cu")?.function("multiples", 0)?,
                 module("multiples_g2.cu")?.function("multiples", 0)?,
@@ -290,6 +296,32 @@ impl Kernels {
         }
     }
 
+    /// `points` has a whole number of copies.
+    pub fn raise<F: Coordinate>(
+        &self,
+        stream: &Stream,
+        raised: Raised,
+        points: Slice<Affine<F>>,
+    ) -> Result<()> {
+        if points.len == 0 {
+            return Ok(());
+        }
+        let windows = raised.windows();
+        assert!(points.len.is_multiple_of(windows), "{} points, {windows} windows", points.len);
+        let (len, window_bits) = ((points.len / windows) as u64, raised.window_bits());
+        let windows = windows as u32;
+        // SAFETY: raise.cu: raise(Affine *points, u64 len, u32 window_bits, u32 windows). A thread touches a point of its own, below
+        // `len`, and that of each of the `windows` copies, all of which `points` has.
+        unsafe {
+            stream.launch(
+                &self.raise[F::DEGREE - 1],
+                point_grid::<F>(len),
+                POINT_THREADS,
+                arguments![points.address, len, window_bits, windows],
+            )
+        }
+    }
+
     pub fn multiples<F: Coordinate>(
         &self,
         stream: &Stream,
@@ -304,21 +336,24 @@ impl Kernels {
         assert_eq!(table.len, fixed_base::table_len(window_bits), "the table's length");
         assert_eq!(scalars.len, out.len, "scalars and results");
         let len = out.len as u64;
-        // Threads of an element: see cuda/fp2.cuh.
-        let blocks = (len * F::DEGREE as u64).div_ceil(MULTIPLES_THREADS as u64);
-        let blocks = u32::try_from(blocks).expect("at most 2^38 elements");
         // SAFETY: multiples.cu: multiples(const Affine *table, u32 window_bits, const Fr *scalars, u64 len, Affine *out). A
         // thread reads a scalar and writes an element of `out` of its own, below `len`; in each window it reads one of the
         // 2^(window_bits - 1) multiples of the table, which has as many windows as 256 bits do.
         unsafe {
             stream.launch(
                 &self.multiples[F::DEGREE - 1],
-                [blocks, 1, 1],
-                MULTIPLES_THREADS,
+                point_grid::<F>(len),
+                POINT_THREADS,
                 arguments![table.address, window_bits, scalars.address, len, out.address],
             )
         }
     }
+}
+
+/// Blocks of [`POINT_THREADS`] threads, for `len` points: see cuda/fp2.cuh for the threads of one.
+fn point_grid<F: Coordinate>(len: u64) -> [u32; 3] {
+    let blocks = (len * F::DEGREE as u64).div_ceil(POINT_THREADS as u64);
+    [u32::try_from(blocks).expect("at most 2^38 points"), 1, 1]
 }
 
 /// Blocks of [`THREADS`] threads, one for each of `len` elements.

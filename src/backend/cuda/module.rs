@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::nvrtc::{self, Program};
+use crate::Result;
 use crate::backend::source;
-use crate::{Error, Result};
+use crate::cache::kept;
 
 /// The folder's name has the version of the files' layout.
 const FOLDER: &str = "kernels-1";
@@ -58,7 +59,7 @@ pub struct Cubin {
 /// files at once.
 ///
 /// # Errors
-/// [`Error::Kernel`] if one does not compile, or would have to be and there is no NVRTC.
+/// [`Error::Kernel`](crate::Error::Kernel) if one does not compile, or would have to be and there is no NVRTC.
 pub fn build(architecture: Architecture) -> Result<Vec<Cubin>> {
     let started = Instant::now();
     let prelude = source::prelude();
@@ -69,8 +70,8 @@ pub fn build(architecture: Architecture) -> Result<Vec<Cubin>> {
         let started = Instant::now();
         let options = options(architecture);
         let program = Program { name, text, headers: &headers, options: &options };
-        let file = Cached::of(&program);
-        if let Some(bytes) = file.as_ref().and_then(Cached::read) {
+        let file = file_of(&program);
+        if let Some(bytes) = file.as_ref().and_then(|file| kept::read(file)) {
             tracing::debug!(
                 "{name} for {architecture}: from the cache in {:.1?}",
                 started.elapsed()
@@ -82,7 +83,7 @@ pub fn build(architecture: Architecture) -> Result<Vec<Cubin>> {
         }
         let bytes = nvrtc::compile(&program)?.cubin;
         if let Some(file) = file
-            && let Err(error) = file.write(&bytes)
+            && let Err(error) = kept::write(&file, &bytes)
         {
             tracing::warn!("cannot keep {name} for the next time: {error}");
         }
@@ -128,7 +129,7 @@ pub struct Resources {
 /// Compiles every kernel for `architecture`, past the cache, and reads what the assembler says of it.
 ///
 /// # Errors
-/// [`Error::Kernel`] if one does not compile, or there is no NVRTC.
+/// [`Error::Kernel`](crate::Error::Kernel) if one does not compile, or there is no NVRTC.
 pub fn resources(architecture: Architecture) -> Result<Vec<Resources>> {
     let prelude = source::prelude();
     let mut headers = vec![(source::PRELUDE, prelude.as_str())];
@@ -169,47 +170,13 @@ fn options(architecture: Architecture) -> Vec<String> {
     vec![format!("--gpu-architecture={architecture}"), "--std=c++17".into()]
 }
 
-/// The file that a program's machine code is kept in.
-struct Cached(PathBuf);
-
-impl Cached {
-    /// `None` where there is no cache folder.
-    fn of(program: &Program<'_>) -> Option<Self> {
-        let mut hasher = blake3::Hasher::new();
-        let texts = [program.name, program.text].into_iter();
-        let headers = program.headers.iter().flat_map(|(name, text)| [*name, *text]);
-        for text in texts.chain(headers).chain(program.options.iter().map(String::as_str)) {
-            // With the length, so that no two lists of texts are the same bytes.
-            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
-        }
-        let digest = hasher.finalize();
-        Some(Self(cache_folder()?.join(format!("{}.cubin", digest.to_hex()))))
-    }
-
-    /// The machine code, if the file is there and whole.
-    fn read(&self) -> Option<Vec<u8>> {
-        let bytes = std::fs::read(&self.0).ok()?;
-        let (digest, cubin) = bytes.split_first_chunk::<{ blake3::OUT_LEN }>()?;
-        if blake3::hash(cubin) != *digest {
-            tracing::warn!("{} is damaged, and is made again", self.0.display());
-            return None;
-        }
-        Some(cubin.to_vec())
-    }
-
-    /// Writes the file in one step, so that nobody sees a part of it.
-    fn write(&self, cubin: &[u8]) -> Result<()> {
-        let write = || {
-            let folder = self.0.parent().unwrap_or(&self.0);
-            std::fs::create_dir_all(folder)?;
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            std::io::Write::write_all(&mut file, blake3::hash(cubin).as_bytes())?;
-            std::io::Write::write_all(&mut file, cubin)?;
-            file.persist(&self.0)?;
-            Ok(())
-        };
-        write().map_err(Error::io(&self.0))
-    }
+/// The file that a program's machine code is kept in; `None` where there is no cache folder.
+fn file_of(program: &Program<'_>) -> Option<PathBuf> {
+    let texts = [program.name, program.text].into_iter();
+    let headers = program.headers.iter().flat_map(|(name, text)| [*name, *text]);
+    let options = program.options.iter().map(String::as_str);
+    let digest = kept::digest(texts.chain(headers).chain(options));
+    Some(cache_folder()?.join(format!("{}.cubin", digest.to_hex())))
 }
 
 #[cfg(test)]
@@ -243,24 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_not_loaded() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = Cached(folder.path().join("deep/er/a.cubin"));
-        assert_eq!(file.read(), None);
-        file.write(b"machine code").unwrap();
-        assert_eq!(file.read().as_deref(), Some(&b"machine code"[..]));
-        let mut bytes = std::fs::read(&file.0).unwrap();
-        *bytes.last_mut().unwrap() ^= 1;
-        std::fs::write(&file.0, &bytes).unwrap();
-        assert_eq!(file.read(), None);
-        std::fs::write(&file.0, &bytes[..20]).unwrap();
-        assert_eq!(file.read(), None);
-    }
-
-    #[test]
     fn every_part_of_a_program_is_part_of_its_name() {
         let program = |name, text, header: &[(&str, &str)], options: &[String]| {
-            Cached::of(&Program { name, text, headers: header, options }).map(|file| file.0)
+            file_of(&Program { name, text, headers: header, options })
         };
         let options = options(Architecture::new(9, 0));
         let base = program("a", "b", &[("c", "d")], &options);

@@ -3,7 +3,8 @@
 //! Pippenger's method with signed windows of w bits, a group of windows at a time. The points of a group are
 //! sorted by digit; a few levels of batched affine additions (5M + 1S each) sum neighbours in each bucket,
 //! what is left is added up in XYZZ coordinates, and the buckets are weighed and summed to a few points a
-//! window, which the host adds up. No kernel's work depends on how the digits are spread but by a factor near
+//! window, which the host adds up. Over raised bases a digit of any window is a factor of a base, so that the windows of a
+//! group share one set of buckets, which the host adds to those of other groups. No kernel's work depends on how the digits are spread but by a factor near
 //! 1: buckets are cut into runs wherever they are large.
 
 mod launch;
@@ -15,7 +16,7 @@ use super::driver::Stream;
 use super::launch::Slice;
 use super::{Cuda, CudaBuffer, CudaPending, CudaStream};
 use crate::Result;
-use crate::backend::{Buffer, Msm};
+use crate::backend::{Buffer, Msm, Raised};
 use crate::curve::{Affine, Coordinate, Point};
 
 pub(super) use launch::{MsmKernels, Shape};
@@ -57,12 +58,34 @@ const LAST_SEGMENTS: u32 = 7;
 type Xyzz<F> = [F; 4];
 
 /// Bytes of scratch for a range of `len` scalars. Never falls when `len` grows.
-pub(super) fn scratch_bytes<F: Coordinate>(len: usize, multiprocessors: u32) -> u64 {
+pub(super) fn scratch_bytes<F: Coordinate>(
+    raised: Option<Raised>,
+    len: usize,
+    multiprocessors: u32,
+) -> u64 {
     // The most for any number of points with the same window, and there may be fewer points than scalars.
     let ends = (0..=len.max(1).next_power_of_two().ilog2()).map(|log| len.min(1 << log));
-    ends.map(|points| Plan::<F>::new(points, len, multiprocessors).scratch_bytes())
+    ends.map(|points| Plan::<F>::new(points, len, raised, multiprocessors).scratch_bytes())
         .max()
         .unwrap_or(0)
+}
+
+/// The window for raised bases, by the power of two above: what fewer windows save against what more buckets cost, in the speeds of an
+/// H200 (backends.md). From 2^25 bases on there are hardly fewer windows than without.
+pub(super) fn raised_for(len: usize) -> Option<Raised> {
+    let window_bits = match len.max(1).next_power_of_two().ilog2() {
+        0..=9 => 8,
+        10..=11 => 10,
+        12..=13 => 12,
+        14 => 13,
+        15 => 15,
+        16 => 16,
+        17..=18 => 17,
+        19..=20 => 19,
+        21..=24 => 20,
+        _ => return None,
+    };
+    Some(Raised::new(window_bits))
 }
 
 /// Puts the sum on `stream`; the last few points are added up by the host that waits.
@@ -75,17 +98,26 @@ pub(super) fn msm<F: Coordinate>(
     if msm.base_range.is_empty() {
         return Ok(CudaPending::ready(Point::INFINITY));
     }
-    let plan = Plan::<F>::new(msm.base_range.len(), msm.range.len(), cuda.multiprocessors());
-    assert!(
-        8 * scratch.len() as u64 >= plan.scratch_bytes(),
-        "scratch below what msm_scratch says"
-    );
+    let Msm { base_range, raised, .. } = msm;
+    let copies = raised.map_or(1, Raised::windows);
+    let copy_len = msm.bases.len() / copies;
+    assert!(base_range.end <= copy_len && msm.bases.len() < 1 << 31, "bases that entries can name");
+    let plan = Plan::<F>::new(base_range.len(), msm.range.len(), raised, cuda.multiprocessors());
+    assert!(8 * scratch.len() as u64 >= plan.scratch_bytes(), "scratch below what the query says");
     let scalars = msm.scalars.on(stream).part(msm.range.start, msm.range.len());
     let density = msm.density.map(|density| density.on(stream).address);
-    let bases = msm.bases.on(stream).part(msm.base_range.start, msm.base_range.len()).address;
+    let bases = msm.bases.on(stream).part(base_range.start, base_range.len()).address;
     let scratch = scratch.on(stream).address;
     let kernels = &cuda.0.kernels.msm;
-    plan.enqueue(kernels, stream.queue.stream(), bases, scalars.address, density, scratch)?;
+    let copy_len = copy_len as u64;
+    plan.enqueue(
+        kernels,
+        stream.queue.stream(),
+        [bases, copy_len],
+        scalars.address,
+        density,
+        scratch,
+    )?;
     let (at, len) = plan.results();
     CudaPending::of(stream, Slice::<u64>::new(scratch + at, len / 8), move |results| {
         plan.finish(bytemuck::cast_slice(results))
@@ -99,6 +131,8 @@ pub(super) struct Plan<F> {
     points: u64,
     /// Scalars of the range.
     len: u64,
+    /// Whether all windows of a group share one set of buckets.
+    is_raised: bool,
     window_bits: u32,
     levels: u32,
     windows: u32,
@@ -159,20 +193,13 @@ impl Allocator {
 }
 
 impl<F: Coordinate> Plan<F> {
-    /// The plan for `points` bases and a range of `len` scalars on a device of so many multiprocessors.
-    pub fn new(points: usize, len: usize, multiprocessors: u32) -> Self {
-        let (window_bits, levels) = choose(points as u64);
-        Self::with(points, len, multiprocessors, window_bits, levels)
-    }
-
-    /// The same with a window of `window_bits` and with `levels` of affine additions.
-    pub fn with(
-        points: usize,
-        len: usize,
-        multiprocessors: u32,
-        window_bits: u32,
-        levels: u32,
-    ) -> Self {
+    /// The plan for `points` bases, raised or not, and a range of `len` scalars on a device of so many multiprocessors.
+    pub fn new(points: usize, len: usize, raised: Option<Raised>, multiprocessors: u32) -> Self {
+        let is_raised = raised.is_some();
+        let (window_bits, levels) = match raised {
+            None => choose(points as u64),
+            Some(raised) => (raised.window_bits(), levels_over(raised, points as u64)),
+        };
         let (points, len) = (points as u64, len as u64);
         let windows = SCALAR_BITS / window_bits + 1;
         assert!((2..=MAX_WINDOW_BITS).contains(&window_bits), "a window of {window_bits} bits");
@@ -185,8 +212,9 @@ impl<F: Coordinate> Plan<F> {
         // By the power of two, so that scratch does not fall when there are more points.
         let most = points.max(1).next_power_of_two();
         let fits = |group: u32| {
+            let sets = if is_raised { 1 } else { group as u64 };
             group as u64 * most <= GROUP_ENTRIES.max(GROUP_WINDOWS * most)
-                && (group as u64) << coarse_bits <= MAX_PARTITIONS
+                && sets << coarse_bits <= MAX_PARTITIONS
         };
         let group_windows = (1..=windows).rev().find(|group| fits(*group)).unwrap_or(1);
         // Even groups: the last should not be a single window.
@@ -194,6 +222,7 @@ impl<F: Coordinate> Plan<F> {
         let mut plan = Self {
             points,
             len,
+            is_raised,
             window_bits,
             levels,
             windows,
@@ -214,16 +243,26 @@ impl<F: Coordinate> Plan<F> {
 
     /// Where the results start in the scratch, and their bytes.
     pub fn results(&self) -> (u64, usize) {
-        let points = self.windows as usize * (self.log_last() as usize + 1);
+        let points = self.sets() as usize * (self.log_last() as usize + 1);
         (self.layout.out, points * size_of::<Xyzz<F>>())
     }
 
+    /// Sets of buckets, one a window or one a group.
+    fn sets(&self) -> u32 {
+        if self.is_raised { self.windows.div_ceil(self.group_windows) } else { self.windows }
+    }
+
+    /// The sets of a group of `windows`.
+    fn sets_of(&self, windows: u32) -> u32 {
+        if self.is_raised { 1 } else { windows }
+    }
+
     fn buckets(&self) -> u64 {
-        (self.group_windows as u64) << (self.window_bits - 1)
+        (self.sets_of(self.group_windows) as u64) << (self.window_bits - 1)
     }
 
     fn partitions(&self) -> u64 {
-        (self.group_windows as u64) << (self.window_bits - 1 - self.fine_bits)
+        self.buckets() >> self.fine_bits
     }
 
     /// The most sorted entries of a group, with what fills up the buckets.
@@ -259,7 +298,7 @@ impl<F: Coordinate> Plan<F> {
         let entries = group_windows as u64 * points;
         let (buckets, partitions, slots) = (self.buckets(), self.partitions(), self.slots());
         let mut at = Allocator(0);
-        let segments = (self.windows as u64) << (self.window_bits - 1 - self.log_first());
+        let segments = (self.sets() as u64) << (self.window_bits - 1 - self.log_first());
         let mut pair = |len: u64| [at.take::<Xyzz<F>>(len), at.take::<Xyzz<F>>(len)];
         let segments = [pair(segments), pair(segments.div_ceil(2))];
         let common = Layout {
@@ -275,7 +314,7 @@ impl<F: Coordinate> Plan<F> {
             starts: at.take::<u32>(buckets + 1),
             cursors: at.take::<u32>(buckets + 1),
             sorted: at.take::<u32>(slots),
-            out: at.take::<Xyzz<F>>(self.windows as u64 * (self.log_last() as u64 + 1)),
+            out: at.take::<Xyzz<F>>(self.sets() as u64 * (self.log_last() as u64 + 1)),
             ..Layout::default()
         };
         // The points are sorted before the sums need their room.
@@ -305,12 +344,13 @@ impl<F: Coordinate> Plan<F> {
     }
 
     /// Puts the work on `stream`: what [`Plan::results`] says is then where the results are. Addresses are
-    /// those of the bases, of the range's scalars, of the density if there is one, and of the scratch.
+    /// those of the bases, with the elements of a copy if they are raised, of the range's scalars, of the density if there is one, and
+    /// of the scratch.
     pub fn enqueue(
         &self,
         kernels: &MsmKernels,
         stream: &Stream,
-        bases: u64,
+        [bases, copy_len]: [u64; 2],
         scalars: u64,
         density: Option<u64>,
         scratch: u64,
@@ -322,12 +362,16 @@ impl<F: Coordinate> Plan<F> {
             let words = self.len.div_ceil(64);
             kernels.scan_set_bits(stream, density, words, at(l.sums), at(l.ranks))?;
         }
-        for first_window in (0..self.windows).step_by(self.group_windows as usize) {
+        let copy_len = self.is_raised.then_some(copy_len);
+        for (group, first_window) in
+            (0..self.windows).step_by(self.group_windows as usize).enumerate()
+        {
+            let windows = self.group_windows.min(self.windows - first_window);
             let shape = Shape {
                 points: self.points as u32,
                 window_bits: self.window_bits,
                 first_window,
-                windows: self.group_windows.min(self.windows - first_window),
+                windows: self.sets_of(windows),
                 fine_bits: self.fine_bits,
                 levels: self.levels,
             };
@@ -336,6 +380,7 @@ impl<F: Coordinate> Plan<F> {
             kernels.digits(
                 stream,
                 &shape,
+                self.is_raised.then_some(windows),
                 scalars,
                 self.len,
                 density.map(|density| (density, at(l.ranks))),
@@ -351,8 +396,9 @@ impl<F: Coordinate> Plan<F> {
                 cursors,
                 at(l.tile_starts),
             )?;
-            kernels.partition(stream, &shape, at(l.digits), cursors, at(l.entries))?;
-            let tiles = (shape.windows as u64 * self.points).div_ceil(SORT_TILE)
+            let (digits, entries) = (at(l.digits), at(l.entries));
+            kernels.partition(stream, &shape, windows, copy_len, digits, cursors, entries)?;
+            let tiles = (windows as u64 * self.points).div_ceil(SORT_TILE)
                 + ((shape.windows as u64) << (self.window_bits - 1 - self.fine_bits));
             kernels.count(
                 stream,
@@ -430,7 +476,8 @@ impl<F: Coordinate> Plan<F> {
                 large,
                 large_len,
             )?;
-            let first = (first_window as u64) << (self.window_bits - 1 - self.log_first());
+            let first_set = if self.is_raised { group as u64 } else { first_window as u64 };
+            let first = first_set << (self.window_bits - 1 - self.log_first());
             let segments =
                 l.segments[0].map(|offset| at(offset) + first * size_of::<Xyzz<F>>() as u64);
             k.reduce_buckets(
@@ -491,7 +538,7 @@ impl<F: Coordinate> Plan<F> {
     fn reduce(&self, kernels: &MsmKernels, stream: &Stream, scratch: u64) -> Result<()> {
         let l = &self.layout;
         let k = kernels.of::<F>();
-        let windows = self.windows as u64;
+        let sets = self.sets() as u64;
         let pairs = l.segments.map(|pair| pair.map(|offset| scratch + offset));
         let mut unit = self.log_first();
         let mut left = self.window_bits - 1 - unit;
@@ -499,18 +546,11 @@ impl<F: Coordinate> Plan<F> {
         while left > self.log_last() {
             let log_len = (left - self.log_last()).min(2);
             left -= log_len;
-            k.reduce_segments(
-                stream,
-                pairs[from],
-                windows << left,
-                unit,
-                log_len,
-                pairs[1 - from],
-            )?;
+            k.reduce_segments(stream, pairs[from], sets << left, unit, log_len, pairs[1 - from])?;
             unit += log_len;
             from = 1 - from;
         }
-        k.reduce_bits(stream, pairs[from], self.windows, left, scratch + l.out)
+        k.reduce_bits(stream, pairs[from], self.sets(), left, scratch + l.out)
     }
 
     /// The sum from the results' bytes.
@@ -520,17 +560,20 @@ impl<F: Coordinate> Plan<F> {
         // Bit k of a segment's number weighs 2^k segments of so many buckets.
         let segment = self.window_bits - 1 - last;
         let mut total = Point::INFINITY;
-        for window in results.chunks(last as usize + 1).rev() {
+        for set in results.chunks(last as usize + 1).rev() {
+            // The next window's sum counts once for each of this one's values; another group's counts once.
+            let mut sum = if self.is_raised { Point::INFINITY } else { total };
             // The bits of this window from the top down; those below a segment are none.
             for bit in (0..self.window_bits).rev() {
-                total = total.double();
+                sum = sum.double();
                 if let Some(k) = bit.checked_sub(segment)
-                    && let Some(of_bit) = window[1..].get(k as usize)
+                    && let Some(of_bit) = set[1..].get(k as usize)
                 {
-                    total = total + jacobian(of_bit);
+                    sum = sum + jacobian(of_bit);
                 }
             }
-            total = total + jacobian(&window[0]);
+            sum = sum + jacobian(&set[0]);
+            total = if self.is_raised { total + sum } else { sum };
         }
         total
     }
@@ -565,6 +608,20 @@ fn choose(points: u64) -> (u32, u32) {
     }
 }
 
+/// The levels over raised bases, of which so many have scalars: as many as `choose` has for as many entries, and fewer where a bucket
+/// has few points.
+fn levels_over(raised: Raised, points: u64) -> u32 {
+    let entries = points.max(1).next_power_of_two() * raised.windows() as u64;
+    let levels = match entries.ilog2() {
+        0..=20 => 0,
+        21 => 2,
+        22..=24 => 3,
+        _ => 4,
+    };
+    let of_bucket = entries >> (raised.window_bits() - 1);
+    levels.min(of_bucket.max(1).ilog2().saturating_sub(2))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -575,16 +632,20 @@ mod tests {
         [0].into_iter().chain((0..27).flat_map(around))
     }
 
-    fn scratch_never_falls<F: Coordinate>(multiprocessors: u32) {
+    fn all_raised() -> impl Iterator<Item = Option<Raised>> {
+        [8, 10, 13, 17, 20].into_iter().map(|window_bits| Some(Raised::new(window_bits)))
+    }
+
+    fn scratch_never_falls<F: Coordinate>(raised: Option<Raised>, multiprocessors: u32) {
         let mut lengths: Vec<_> = lengths().collect();
         lengths.sort_unstable();
-        let scratch = |len: &usize| scratch_bytes::<F>(*len, multiprocessors);
-        assert!(lengths.is_sorted_by_key(scratch), "{multiprocessors} multiprocessors");
+        let scratch = |len: &usize| scratch_bytes::<F>(raised, *len, multiprocessors);
+        assert!(lengths.is_sorted_by_key(scratch), "{raised:?}, {multiprocessors} multiprocessors");
         // With a density there are fewer bases than scalars.
         for (len, points) in lengths.iter().flat_map(|len| lengths.iter().map(move |p| (*len, *p)))
         {
             if points <= len {
-                let plan = Plan::<F>::new(points, len, multiprocessors);
+                let plan = Plan::<F>::new(points, len, raised, multiprocessors);
                 assert!(plan.scratch_bytes() <= scratch(&len), "{points} bases, {len} scalars");
             }
         }
@@ -593,20 +654,29 @@ mod tests {
     #[test]
     fn scratch_is_enough_and_never_falls() {
         for multiprocessors in [20, 132, 188] {
-            scratch_never_falls::<Fp>(multiprocessors);
-            scratch_never_falls::<Fp2>(multiprocessors);
+            for raised in all_raised().chain([None]) {
+                scratch_never_falls::<Fp>(raised, multiprocessors);
+                scratch_never_falls::<Fp2>(raised, multiprocessors);
+            }
         }
     }
 
     /// What the kernels take for granted.
     #[test]
     fn plans_keep_the_limits_of_the_kernels() {
-        for points in lengths().filter(|points| *points > 0) {
-            let plan = Plan::<Fp>::new(points, points, 132);
+        let raised = |points| all_raised().chain([None, raised_for(points)]);
+        let points = lengths().filter(|points| *points > 0);
+        for (points, raised) in points.flat_map(|n| raised(n).map(move |raised| (n, raised))) {
+            if raised.is_some_and(|raised| raised.windows() * points >= 1 << 31) {
+                continue;
+            }
+            let plan = Plan::<Fp>::new(points, points, raised, 132);
             assert!(plan.windows * plan.window_bits > SCALAR_BITS, "the windows hold every scalar");
             assert!(plan.partitions() <= MAX_PARTITIONS, "{points} bases");
             assert!(plan.fine_bits <= MAX_SORT_BITS && plan.slots() < 1 << 32, "{points} bases");
             assert!(plan.window_bits - 1 - plan.fine_bits <= MAX_SORT_BITS, "{points} bases");
+            let windows = raised.map_or(plan.windows, |raised| raised.windows() as u32);
+            assert_eq!(plan.windows, windows, "a copy for every window");
         }
     }
 }

@@ -147,8 +147,14 @@ impl<'a, F: Group> Ours<'a, F> {
 
     fn run(&mut self) -> Result<Point<F>> {
         let Self { sums, scalars, scratch, len, .. } = self;
-        let msm =
-            Msm { bases: &sums.bases, base_range: 0..*len, scalars, range: 0..*len, density: None };
+        let msm = Msm {
+            bases: &sums.bases,
+            base_range: 0..*len,
+            scalars,
+            range: 0..*len,
+            density: None,
+            raised: None,
+        };
         Ok(sums.card.msm(&sums.stream, msm, scratch)?.wait()?)
     }
 }

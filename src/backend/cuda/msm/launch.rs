@@ -84,8 +84,10 @@ pub(in super::super) struct MsmKernels {
     scan_apply_set_bits: Function,
     scan_totals: Function,
     digits: Function,
+    digits_raised: Function,
     place_partitions: Function,
     partition: Function,
+    partition_raised: Function,
     count: Function,
     sort: Function,
     pad: Function,
@@ -123,8 +125,10 @@ impl MsmKernels {
             scan_apply_set_bits: digits.function("scan_apply_set_bits", 0)?,
             scan_totals: digits.function("scan_totals", 0)?,
             digits: digits.function("msm_digits", 0)?,
+            digits_raised: digits.function("msm_digits_raised", 0)?,
             place_partitions: digits.function("msm_place_partitions", 0)?,
             partition: digits.function("msm_partition", 0)?,
+            partition_raised: digits.function("msm_partition_raised", 0)?,
             count: digits.function("msm_count", 0)?,
             sort: digits.function("msm_sort", 0)?,
             pad: digits.function("msm_pad", 0)?,
@@ -205,10 +209,12 @@ impl MsmKernels {
         }
     }
 
+    /// Digits of all windows of `shape`, or of `raised` windows that share its buckets.
     pub(super) fn digits(
         &self,
         stream: &Stream,
         shape: &Shape,
+        raised: Option<u32>,
         scalars: u64,
         len: u64,
         density_and_ranks: Option<(u64, u64)>,
@@ -219,12 +225,23 @@ impl MsmKernels {
         // A block adds its counters once, so it should have some scalars.
         let grid = blocks(len, DIGIT_THREADS as u64)[0].clamp(1, 4096);
         // SAFETY: digits.cu: msm_digits(Shape, const Fr *scalars, u32 len, const u64 *density, const u32
-        // *ranks, u32 *digits, u32 *partition_counts). Scalars below `len` are read; points are below
-        // shape.points, by the form of the density.
+        // *ranks, u32 *digits, u32 *partition_counts), and msm_digits_raised with `u32 windows` behind the shape. Scalars
+        // below `len` are read; points are below shape.points, by the form of the density; a digit a point and window is written.
         unsafe {
             let len = len as u32;
-            let arguments = arguments![*shape, scalars, len, density, ranks, digits, counts];
-            stream.launch(&self.digits, [grid, 1, 1], DIGIT_THREADS, arguments)
+            let grid = [grid, 1, 1];
+            match raised {
+                None => {
+                    let arguments =
+                        arguments![*shape, scalars, len, density, ranks, digits, counts];
+                    stream.launch(&self.digits, grid, DIGIT_THREADS, arguments)
+                }
+                Some(windows) => {
+                    let arguments =
+                        arguments![*shape, windows, scalars, len, density, ranks, digits, counts];
+                    stream.launch(&self.digits_raised, grid, DIGIT_THREADS, arguments)
+                }
+            }
         }
     }
 
@@ -245,24 +262,33 @@ impl MsmKernels {
         }
     }
 
+    /// Entries of `windows` windows, over raised bases with the elements of a copy.
     pub(super) fn partition(
         &self,
         stream: &Stream,
         shape: &Shape,
+        windows: u32,
+        copy_len: Option<u64>,
         digits: u64,
         cursors: u64,
         entries: u64,
     ) -> Result<()> {
-        let grid = [blocks(shape.points as u64, SORT_TILE)[0], shape.windows, 1];
-        // SAFETY: digits.cu: msm_partition(Shape, const u32 *digits, u32 *cursors, Entry *entries): a digit a
-        // point and window is read, as many entries are written as digits are not 0.
+        let grid = [blocks(shape.points as u64, SORT_TILE)[0], windows, 1];
+        // SAFETY: digits.cu: msm_partition(Shape, const u32 *digits, u32 *cursors, Entry *entries), and msm_partition_raised
+        // with `u32 copy_len` behind the shape: a digit a point and window is read, as many entries are written as digits are not 0.
+        // They name points of the copy of their window, below 2^31 as `msm` checks.
         unsafe {
-            stream.launch(
-                &self.partition,
-                grid,
-                SORT_THREADS,
-                arguments![*shape, digits, cursors, entries],
-            )
+            match copy_len {
+                None => {
+                    let arguments = arguments![*shape, digits, cursors, entries];
+                    stream.launch(&self.partition, grid, SORT_THREADS, arguments)
+                }
+                Some(copy_len) => {
+                    let copy_len = copy_len as u32;
+                    let arguments = arguments![*shape, copy_len, digits, cursors, entries];
+                    stream.launch(&self.partition_raised, grid, SORT_THREADS, arguments)
+                }
+            }
         }
     }
 
