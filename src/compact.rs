@@ -50,6 +50,36 @@ enum Tag {
     Wide = 6,
 }
 
+/// An element as it is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// 0.
+    Zero,
+    /// 1.
+    One,
+    /// -1.
+    MinusOne,
+    /// A number below 2^32.
+    Small(u32),
+    /// The negative of one.
+    NegativeSmall(u32),
+    /// Any other.
+    Wide(Fr),
+}
+
+impl From<Value> for Fr {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Zero => Self::ZERO,
+            Value::One => Self::ONE,
+            Value::MinusOne => -Self::ONE,
+            Value::Small(value) => Self::from(u64::from(value)),
+            Value::NegativeSmall(value) => -Self::from(u64::from(value)),
+            Value::Wide(value) => value,
+        }
+    }
+}
+
 impl Block {
     /// Which of the elements are 1; -1; small; negative small; wide.
     fn masks(&self) -> [u64; 5] {
@@ -97,6 +127,14 @@ impl Compact {
         compact
     }
 
+    /// No elements, with room for as many of each kind as `other` has.
+    pub fn with_capacity_of(other: &Self) -> Self {
+        let mut compact = Self::with_capacity(other.len);
+        compact.small.reserve_exact(other.small.len());
+        compact.wide.reserve_exact(other.wide.len());
+        compact
+    }
+
     /// Appends an element.
     ///
     /// # Panics
@@ -140,6 +178,63 @@ impl Compact {
             push_wiping(&mut self.wide, *value);
             Tag::Wide
         }
+    }
+
+    /// The element at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub fn get(&self, index: usize) -> Value {
+        assert!(index < self.len, "element {index} of {}", self.len);
+        let block = &self.blocks[index / BLOCK];
+        let bit = 1u64 << (index % BLOCK);
+        let [one, minus_one, small, negative, wide] = block.masks();
+        let rank = |mask: u64| (mask & (bit - 1)).count_ones() as usize;
+        let small_value = || self.small[block.small as usize + rank(small | negative)];
+        match bit {
+            _ if bit & one != 0 => Value::One,
+            _ if bit & minus_one != 0 => Value::MinusOne,
+            _ if bit & small != 0 => Value::Small(small_value()),
+            _ if bit & negative != 0 => Value::NegativeSmall(small_value()),
+            _ if bit & wide != 0 => Value::Wide(self.wide[block.wide as usize + rank(wide)]),
+            _ => Value::Zero,
+        }
+    }
+
+    /// Appends the elements of `other`.
+    ///
+    /// # Panics
+    /// At 2^32 small or wide values.
+    pub fn append(&mut self, other: &Self) {
+        let index = |len: usize| u32::try_from(len).expect("fewer than 2^32 values");
+        let (small, wide) = (index(self.small.len()), index(self.wide.len()));
+        index(self.small.len() + other.small.len());
+        index(self.wide.len() + other.wide.len());
+        let (len, shift) = (self.len + other.len, self.len % BLOCK);
+        let more = len.div_ceil(BLOCK) - self.blocks.len();
+        reserve_wiping(&mut self.blocks, more);
+        for block in &other.blocks {
+            let mut moved =
+                Block { small: block.small + small, wide: block.wide + wide, ..*block };
+            if let (Some(last), 1..) = (self.blocks.last_mut(), shift) {
+                // The first elements fill up the last block; what is left begins behind their values.
+                let [_, _, small, negative, wide] = block.masks();
+                let filling = |mask: u64| (mask << shift).count_ones();
+                last.planes.iter_mut().zip(block.planes).for_each(|(to, p)| *to |= p << shift);
+                moved.small += filling(small | negative);
+                moved.wide += filling(wide);
+                moved.planes = block.planes.map(|plane| plane >> (BLOCK - shift));
+            }
+            if self.blocks.len() < len.div_ceil(BLOCK) {
+                self.blocks.push(moved);
+            }
+        }
+        reserve_wiping(&mut self.small, other.small.len());
+        self.small.extend_from_slice(&other.small);
+        reserve_wiping(&mut self.wide, other.wide.len());
+        self.wide.extend_from_slice(&other.wide);
+        self.len = len;
     }
 
     /// `values` in compact form, packed on all threads.
@@ -275,12 +370,20 @@ impl AsRef<[Fr]> for Part {
 /// Appends to a vector; if it must move, what it leaves behind is wiped.
 fn push_wiping<T: Pod>(vector: &mut Vec<T>, value: T) {
     if vector.len() == vector.capacity() {
-        let mut larger = Vec::with_capacity((2 * vector.len()).max(16));
+        reserve_wiping(vector, 1);
+    }
+    vector.push(value);
+}
+
+/// Room for `additional` elements, or twice as many as there are; if the vector must move, what it leaves behind is wiped.
+fn reserve_wiping<T: Pod>(vector: &mut Vec<T>, additional: usize) {
+    let need = vector.len() + additional;
+    if need > vector.capacity() {
+        let mut larger = Vec::with_capacity(need.max(2 * vector.len()).max(16));
         larger.extend_from_slice(vector);
         bytemuck::cast_slice_mut::<T, u8>(vector).zeroize();
         *vector = larger;
     }
-    vector.push(value);
 }
 
 #[cfg(test)]
@@ -327,6 +430,22 @@ mod tests {
             assert_eq!(slice, Compact::pack(&vector[start..end]), "{start}..{end}");
             assert_eq!(slice.bytes(), whole.slice_bytes(start..end), "{start}..{end}");
         }
+    }
+
+    #[test]
+    fn elements_are_found_and_vectors_joined_at_every_place() {
+        let values = edge_values();
+        let vector: Vec<Fr> = (0..300).map(|i| values[(i * i + i / 7) % values.len()]).collect();
+        for cut in [0, 1, 7, 63, 64, 65, 127, 128, 129, 299, 300] {
+            let mut joined = Compact::pack(&vector[..cut]);
+            joined.append(&Compact::pack(&vector[cut..]));
+            assert_eq!(joined, Compact::pack(&vector), "joined at {cut}");
+            joined.append(&Compact::pack(&vector[..70]));
+            assert_eq!(joined.unpack(), [&vector[..], &vector[..70]].concat(), "twice, {cut}");
+        }
+        let packed = Compact::pack(&vector);
+        let found: Vec<Fr> = (0..vector.len()).map(|i| packed.get(i).into()).collect();
+        assert_eq!(found, vector);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// `Result` with this crate's [`Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong. [`Error::exit_code`] groups the variants as the command line does.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +16,9 @@ pub enum Error {
     /// The witness does not satisfy the circuit.
     #[error("the witness does not satisfy the circuit: {0}")]
     Unsatisfied(String),
+    /// A circuit could not be synthesised.
+    #[error("the circuit could not be synthesised: {0}")]
+    Synthesis(String),
     /// A proof was made but did not verify; nothing was returned.
     #[error("the new proof does not verify, so it was thrown away: {0}")]
     SelfVerify(String),
@@ -196,7 +199,11 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
         match self {
-            Self::Invalid(_) | Self::Unsatisfied(_) | Self::SelfVerify(_) | Self::Differ(_) => 1,
+            Self::Invalid(_)
+            | Self::Unsatisfied(_)
+            | Self::Synthesis(_)
+            | Self::SelfVerify(_)
+            | Self::Differ(_) => 1,
             Self::Usage(_) => 2,
             Self::Io { source, .. } => match source.kind() {
                 NotFound | IsADirectory | NotADirectory => 2,

@@ -93,19 +93,8 @@ impl Density {
 
     /// The members of `self`, and those of `next` behind its variables.
     pub fn followed_by(&self, next: &Self) -> Self {
-        let (len, shift) = (self.len + next.len, self.len % 64);
         let mut words = self.words.to_vec();
-        words.reserve_exact(len.div_ceil(64) - words.len());
-        for &word in next.words.iter() {
-            match (words.last_mut(), shift) {
-                (Some(last), 1..) => {
-                    *last |= word << shift;
-                    words.push(word >> (64 - shift));
-                }
-                _ => words.push(word),
-            }
-        }
-        words.truncate(len.div_ceil(64));
+        let len = append_bits(&mut words, self.len, &next.words, next.len);
         Self { words: words.into(), len }
     }
 
@@ -134,6 +123,28 @@ impl Density {
     pub fn ones(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
+}
+
+/// Appends `more_len` bits to `len` in `words`, and gives the sum. Bits beyond the lengths are clear.
+pub(crate) fn append_bits(
+    words: &mut Vec<u64>,
+    len: usize,
+    more: &[u64],
+    more_len: usize,
+) -> usize {
+    let (sum, shift) = (len + more_len, len % 64);
+    words.reserve(sum.div_ceil(64) - words.len());
+    for &word in more {
+        match (words.last_mut(), shift) {
+            (Some(last), 1..) => {
+                *last |= word << shift;
+                words.push(word >> (64 - shift));
+            }
+            _ => words.push(word),
+        }
+    }
+    words.truncate(sum.div_ceil(64));
+    sum
 }
 
 /// The points of one query that are not infinity.

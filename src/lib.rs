@@ -6,6 +6,7 @@
 //! 1. [`field`] and [`curve`]: the arithmetic of the host, and the constants of every kernel;
 //! 2. [`mod@format`]: the files of other people's tools;
 //! 3. [`key`] and [`witness`]: what a proof is made from, in the form that is computed with, and [`mod@array`]: how a key holds it;
+//!    [`circuit`] makes both from circuits as they are synthesised (`bellpepper02`, `bellpepper04`, `bellperson027`);
 //! 4. [`compact`]: how vectors are held and staged; [`budget`] and [`backend`]: the seam, device memory in
 //!    leases and operations on streams;
 //! 5. [`plan`]: what a proof needs of a device, [`groth16`]: the prover, [`engine`]: many proofs on a few
@@ -16,10 +17,12 @@
 
 pub mod array;
 pub mod backend;
+mod bellpepper;
 mod blst;
 pub mod budget;
 pub mod bytes;
 mod cache;
+pub mod circuit;
 pub mod compact;
 pub mod compare;
 pub mod curve;
@@ -38,4 +41,8 @@ pub mod simulate;
 pub mod timeline;
 pub mod witness;
 
+#[cfg(feature = "bellpepper02")]
+pub use bellpepper::bellpepper02;
+#[cfg(feature = "bellpepper04")]
+pub use bellpepper::bellpepper04;
 pub use error::{Error, Result};

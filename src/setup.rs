@@ -1,9 +1,10 @@
-//! Development keys without a ceremony: a `.zkey` from a constraint system and five secrets.
+//! Development keys without a ceremony: a `.zkey` from a constraint system and five secrets, or a `.params` from a circuit.
 //!
 //! Whoever knows the secrets can forge proofs, so such a key is for tests and benchmarks alone. Sections 1
 //! to 9 are a pure function of constraints and secrets, and equal byte for byte what snarkjs makes from
 //! a ceremony with the same secrets.
 
+mod bellman;
 mod points;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ use crate::format::points::fr_to_double_montgomery;
 use crate::format::r1cs::{Block, R1cs, Term};
 use crate::format::{Progress, Source};
 use crate::{Error, Result};
+
+pub use self::bellman::write_params;
 
 /// The secrets of a key ("toxic waste"), wiped when dropped.
 #[derive(Zeroize, ZeroizeOnDrop)]
