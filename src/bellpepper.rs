@@ -1,6 +1,11 @@
 //! Circuits of bellpepper-core, one module for each of its versions that have users: its trait in 0.2 and in 0.4 is the same to read and
 //! two different ones to a compiler.
 
+/// Both are Montgomery limbs, those of blst.
+pub(crate) fn fr(scalar: &blstrs::Scalar) -> crate::field::Fr {
+    crate::field::Fr(blst::blst_fr::from(*scalar).l)
+}
+
 /// What every recorder does the same way: variables are numbered, and namespaces are not kept.
 macro_rules! numbered {
     ($value:ident, $recorder:ident, $input:expr, $aux:expr) => {
@@ -16,11 +21,7 @@ macro_rules! numbered {
             Ok(Variable(Index::Aux($aux)))
         }
 
-        fn alloc_input<F, A, AR>(
-            &mut self,
-            _: A,
-            $value: F,
-        ) -> Result<Variable, SynthesisError>
+        fn alloc_input<F, A, AR>(&mut self, _: A, $value: F) -> Result<Variable, SynthesisError>
         where
             F: FnOnce() -> Result<Scalar, SynthesisError>,
             A: FnOnce() -> AR,
@@ -55,6 +56,7 @@ macro_rules! bellpepper {
             };
             use blstrs::Scalar;
 
+            use super::fr;
             use crate::circuit::{self, Constraints, Recording, Structure};
             use crate::engine::Partition;
             use crate::field::{Field, Fr};
@@ -92,7 +94,7 @@ macro_rules! bellpepper {
             /// # Errors
             /// [`Error::Synthesis`] with what the circuit says, [`Error::Invalid`] if it is too large.
             pub fn constraints(circuit: impl Circuit<Scalar>) -> Result<Constraints> {
-                let mut shape = Shape(Structure::default());
+                let mut shape = Shape(Structure::new());
                 shape.0.input();
                 circuit.synthesize(&mut shape).map_err(not_synthesised)?;
                 shape.0.finish()
@@ -137,11 +139,6 @@ macro_rules! bellpepper {
             ) -> impl Iterator<Item = (circuit::Variable, Fr)> + '_ {
                 let inputs = sum.iter_inputs().map(|(i, x)| (circuit::Variable::Input(*i), fr(x)));
                 inputs.chain(sum.iter_aux().map(|(i, x)| (circuit::Variable::Aux(*i), fr(x))))
-            }
-
-            /// Both are Montgomery limbs, those of blst.
-            fn fr(scalar: &Scalar) -> Fr {
-                Fr(blst::blst_fr::from(*scalar).l)
             }
 
             impl<const ROWS: bool> ConstraintSystem<Scalar> for Recorder<ROWS> {
@@ -195,9 +192,12 @@ macro_rules! bellpepper {
                     LB: FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
                     LC: FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
                 {
-                    self.0.terms(0, terms(&a(LinearCombination::zero())));
-                    self.0.terms(1, terms(&b(LinearCombination::zero())));
-                    self.0.terms(2, terms(&c(LinearCombination::zero())));
+                    let [a, b, c] = [
+                        a(LinearCombination::zero()),
+                        b(LinearCombination::zero()),
+                        c(LinearCombination::zero()),
+                    ];
+                    self.0.row(terms(&a), terms(&b), terms(&c));
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! (bellpepper's, [`bellpepper02`](crate::bellpepper02) and [`bellpepper04`](crate::bellpepper04)):
 //!
 //! - [`Recording`] takes values, evaluates each row when it is enforced, and keeps all of it compact: an [`Assignment`](crate::witness::Assignment) with rows;
-//! - [`Constraints`] takes no values and keeps the rows' coefficients: a key's matrices, or all that a setup needs.
+//! - [`Structure`] takes no values and keeps the rows' coefficients, as [`Constraints`]: a key's matrices, or all that a setup needs.
 //!
 //! Both follow bellman's prover, so that proofs are bellperson's byte for byte: input 0 is the constant 1; after the circuit's own rows
 //! comes one row `x_i * 0 = 0` for each input; a variable stands in a matrix if its coefficient there is not zero in some row, after equal
@@ -17,8 +17,7 @@ use crate::compact::{BLOCK, Block};
 use crate::field::Fr;
 use crate::key::ProvingKey;
 
-pub use self::constraints::Constraints;
-pub(crate) use self::constraints::Structure;
+pub use self::constraints::{Constraints, Structure};
 pub use self::recording::Recording;
 
 /// A variable, as circuits count them.
@@ -29,7 +28,6 @@ pub enum Variable {
     /// A private variable.
     Aux(usize),
 }
-
 
 /// The most bytes that an assignment for `key` takes, whatever its values: all of them wide, as are the rows where the key has no
 /// matrices.

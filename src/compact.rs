@@ -215,8 +215,7 @@ impl Compact {
         let more = len.div_ceil(BLOCK) - self.blocks.len();
         reserve_wiping(&mut self.blocks, more);
         for block in &other.blocks {
-            let mut moved =
-                Block { small: block.small + small, wide: block.wide + wide, ..*block };
+            let mut moved = Block { small: block.small + small, wide: block.wide + wide, ..*block };
             if let (Some(last), 1..) = (self.blocks.last_mut(), shift) {
                 // The first elements fill up the last block; what is left begins behind their values.
                 let [_, _, small, negative, wide] = block.masks();

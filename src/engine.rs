@@ -3,7 +3,7 @@
 //! A job is one proof's worth of partitions under one key; partitions are the unit of dispatch, of admission and of
 //! retry. One engine a process; its keys stay on the devices between jobs. The states of a partition, as rules:
 //!
-//! 1. **Raw.** It has a recipe for its assignment. The synthesiser takes the first raw partition in the queue's order once
+//! 1. **Raw.** It has a recipe for its assignment. A synthesiser takes the first raw partition in the queue's order, and makes it once
 //!    the host budget admits its bytes; that is how many vectors can stand ready, and no more are made.
 //! 2. **Ready.** It has its assignment, and the host lease of it until it is done. Each device has a few workers; a
 //!    free one takes aim at the first ready partition that no worker of its device aims at, plans it for its device, and
@@ -30,14 +30,17 @@ mod queue;
 mod record;
 mod worker;
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::backend::{Backend, DeviceInfo, cpu::Cpu};
 use crate::budget::Budget;
+use crate::groth16::Blinding;
+use crate::key::ProvingKey;
 use crate::plan::{self, Plan, Shape};
 use crate::timeline::Timeline;
+use crate::witness::Assignment;
 use crate::{Error, Result};
 
 use self::device::{Device, Executor};
@@ -69,12 +72,14 @@ pub struct Options {
     pub staging_bytes: u64,
     /// Bytes of host memory for vectors of plans whose transforms do not fit on the device.
     pub vector_bytes: u64,
+    /// Assignments that are made at once, each in one thread, as far as their bytes are admitted.
+    pub synthesisers: usize,
     /// Whether [`Engine::timeline`] records.
     pub record: bool,
 }
 
 impl Default for Options {
-    /// A quarter of the host's memory for assignments, half for vectors.
+    /// A quarter of the host's memory for assignments, half for vectors; an assignment made on each core.
     fn default() -> Self {
         let host = Cpu::host_bytes();
         Self {
@@ -82,6 +87,7 @@ impl Default for Options {
             plan: plan::Options::default(),
             staging_bytes: host / 4,
             vector_bytes: host / 2,
+            synthesisers: std::thread::available_parallelism().map_or(1, usize::from),
             record: false,
         }
     }
@@ -119,6 +125,27 @@ impl Devices {
         options: &plan::Options,
     ) -> Result<Vec<(DeviceInfo, u64, Vec<Plan>)>> {
         self.0.iter().map(|device| device.ladder(shape, options)).collect()
+    }
+
+    /// Every NVIDIA card that is there, or else the CPU, as [`Engine::devices`] and each [`Proved`] tell.
+    ///
+    /// # Errors
+    /// If there are cards and one cannot be opened.
+    pub fn fastest() -> Result<Self> {
+        #[cfg(feature = "cuda")]
+        match crate::backend::cuda::devices() {
+            Ok(cards) => {
+                let mut devices = Self::new();
+                for card in cards {
+                    devices.add(move || {
+                        crate::backend::cuda::Cuda::open(card.index, Default::default())
+                    })?;
+                }
+                return Ok(devices);
+            }
+            Err(error) => tracing::info!("{error}; computing on the CPU"),
+        }
+        Ok(Self::cpu())
     }
 
     /// The CPU alone.
@@ -191,7 +218,7 @@ struct State {
 }
 
 impl Engine {
-    /// Starts the threads: a few workers a device, a synthesiser, a watch for deadlines.
+    /// Starts the threads: a few workers a device, the synthesisers, a watch for deadlines.
     ///
     /// # Errors
     /// [`Error::Usage`] without a device.
@@ -230,7 +257,10 @@ impl Engine {
                 spawn(name, Box::new(move |shared| shared.work(device, worker)))?;
             }
         }
-        spawn("forebay-synthesis".into(), Box::new(Shared::synthesise))?;
+        for synthesiser in 0..shared.options.synthesisers.max(1) {
+            let name = format!("forebay-synthesis-{synthesiser}");
+            spawn(name, Box::new(move |shared| shared.synthesise(synthesiser)))?;
+        }
         spawn("forebay-deadlines".into(), Box::new(Shared::watch_deadlines))?;
         Ok(Self { shared, threads })
     }
@@ -259,6 +289,58 @@ impl Engine {
         outranked.iter().for_each(crate::budget::Cancel::cancel);
         self.shared.changed.notify_all();
         Ok(JobHandle::new(job, Arc::downgrade(&self.shared)))
+    }
+
+    /// Proves a job whose partitions' assignments are made by functions that borrow from the caller, each called once, in threads of
+    /// this call, when the engine's order and the host budget let it; `bytes` is the most that one takes.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`] and [`JobHandle::wait`].
+    pub fn prove_borrowed<F>(
+        &self,
+        label: &str,
+        key: Arc<ProvingKey>,
+        priority: Priority,
+        bytes: u64,
+        partitions: Vec<(F, Blinding)>,
+    ) -> Result<Vec<Proved>>
+    where
+        F: FnOnce() -> Result<Assignment> + Send,
+    {
+        // The engine's synthesisers ask for an assignment by its number, and wait for it.
+        let (ask, asked) = mpsc::channel::<(usize, mpsc::Sender<Result<Assignment>>)>();
+        let gone = || Error::Cancelled { label: "a partition whose caller is gone".into() };
+        let (mut makers, mut recipes) = (Vec::new(), Vec::new());
+        for (index, (make, blinding)) in partitions.into_iter().enumerate() {
+            makers.push(Mutex::new(Some(make)));
+            let ask = ask.clone();
+            let recipe = move || {
+                let (answer, answered) = mpsc::channel();
+                ask.send((index, answer)).map_err(|_| gone())?;
+                answered.recv().unwrap_or_else(|_| Err(gone()))
+            };
+            recipes.push(Partition::synthesised(bytes, recipe)?.blinding(blinding));
+        }
+        drop(ask);
+        let asked = Mutex::new(asked);
+        let threads = self.shared.options.synthesisers.clamp(1, makers.len().max(1));
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                // Ends when the engine has no recipe left.
+                scope.spawn(|| {
+                    loop {
+                        let next = asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                        let Ok((index, answer)) = next else { return };
+                        let make =
+                            &mut *makers[index].lock().unwrap_or_else(PoisonError::into_inner);
+                        let made = make.take().map(|make| worker::caught(make));
+                        // Nobody listens if the job has ended.
+                        let _ = answer.send(made.unwrap_or_else(|| Err(gone())));
+                    }
+                });
+            }
+            self.submit(Job::new(label, key, recipes).priority(priority))?.wait()
+        })
     }
 
     /// What was done so far.

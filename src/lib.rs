@@ -17,7 +17,10 @@
 
 pub mod array;
 pub mod backend;
+#[cfg(any(feature = "bellpepper02", feature = "bellpepper04"))]
 mod bellpepper;
+#[cfg(any(feature = "bellperson026", feature = "bellperson027"))]
+mod bellperson;
 mod blst;
 pub mod budget;
 pub mod bytes;
@@ -45,4 +48,8 @@ pub mod witness;
 pub use bellpepper::bellpepper02;
 #[cfg(feature = "bellpepper04")]
 pub use bellpepper::bellpepper04;
+#[cfg(feature = "bellperson026")]
+pub use bellperson::bellperson026;
+#[cfg(feature = "bellperson027")]
+pub use bellperson::bellperson027;
 pub use error::{Error, Result};

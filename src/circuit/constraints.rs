@@ -85,43 +85,57 @@ impl Constraints {
     }
 }
 
-/// Records rows without values.
+/// Records rows without values: the coefficients of each side, equal ones once.
 #[derive(Default)]
-pub(crate) struct Structure {
+pub struct Structure {
     inputs: usize,
     aux: usize,
     sides: [Side; 3],
 }
 
 impl Structure {
-    pub(crate) fn input(&mut self) -> usize {
+    /// Nothing, not even the constant 1.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next input.
+    pub fn input(&mut self) -> usize {
         self.inputs += 1;
         self.inputs - 1
     }
 
-    pub(crate) fn aux(&mut self) -> usize {
+    /// The next private variable.
+    pub fn aux(&mut self) -> usize {
         self.aux += 1;
         self.aux - 1
     }
 
-    /// The terms of one row's A, B (side 1) or C; each row has all three.
-    pub(crate) fn terms(&mut self, side: usize, terms: impl Iterator<Item = (Variable, Fr)>) {
-        self.sides[side].row(terms);
+    /// The next row: the terms of A, B and C, each variable at most once a side.
+    pub fn row(
+        &mut self,
+        a: impl Iterator<Item = (Variable, Fr)>,
+        b: impl Iterator<Item = (Variable, Fr)>,
+        c: impl Iterator<Item = (Variable, Fr)>,
+    ) {
+        let [in_a, in_b, in_c] = &mut self.sides;
+        in_a.row(a);
+        in_b.row(b);
+        in_c.row(c);
     }
 
     /// Adds the rows of the inputs, and numbers the private variables behind the inputs.
     ///
     /// # Errors
     /// At 2^31 variables, or 2^32 coefficients of a matrix.
-    pub(crate) fn finish(mut self) -> Result<Constraints> {
+    pub fn finish(mut self) -> Result<Constraints> {
         let (inputs, aux) = (self.inputs, self.aux);
         if inputs + aux >= AUX as usize {
             return Err(Error::invalid("the circuit, variables", inputs + aux, "below 2^31"));
         }
         for input in 0..inputs {
-            self.terms(0, std::iter::once((Variable::Input(input), Fr::ONE)));
-            self.terms(1, std::iter::empty());
-            self.terms(2, std::iter::empty());
+            let of_input = std::iter::once((Variable::Input(input), Fr::ONE));
+            self.row(of_input, std::iter::empty(), std::iter::empty());
         }
         let mut matrices = Vec::with_capacity(3);
         for (side, name) in self.sides.into_iter().zip(["A", "B", "C"]) {

@@ -120,15 +120,18 @@ pub struct Proved {
 
 /// A job in the engine. Dropping the handle lets the job run on.
 ///
-/// It is a [`Future`] of the proofs, in the partitions' order, and [`JobHandle::wait`] blocks for them.
+/// It is a [`Future`] of the proofs, in the partitions' order, and [`JobHandle::wait`] blocks for them. [`JobHandle::wait_for_one`] gives
+/// them as they are made.
 pub struct JobHandle {
     job: Arc<JobState>,
     engine: Weak<Shared>,
+    /// Partitions that [`JobHandle::wait_for_one`] gave.
+    given: Vec<usize>,
 }
 
 impl JobHandle {
     pub(super) fn new(job: Arc<JobState>, engine: Weak<Shared>) -> Self {
-        Self { job, engine }
+        Self { job, engine, given: Vec::new() }
     }
 
     /// Blocks until all proofs are there, or the job has failed.
@@ -140,6 +143,28 @@ impl JobHandle {
         loop {
             if let Some(result) = outcome.take() {
                 return result;
+            }
+            outcome = self.job.ended.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Blocks until a partition is proved that this has not given yet, and gives its number and its proof; `None` when all were given.
+    ///
+    /// # Errors
+    /// As [`JobHandle::wait`], once what was proved before is given; the error is given once.
+    pub fn wait_for_one(&mut self) -> Result<Option<(usize, Proved)>> {
+        let mut outcome = self.job.lock();
+        loop {
+            let proved = outcome.proved.iter().enumerate();
+            let mut new = proved.filter(|(index, _)| !self.given.contains(index));
+            if let Some((index, proved)) = new.find_map(|(i, proved)| Some((i, proved.clone()?))) {
+                self.given.push(index);
+                return Ok(Some((index, proved)));
+            }
+            match outcome.error.take() {
+                Some(error) => return Err(error),
+                None if outcome.is_over() => return Ok(None),
+                None => {}
             }
             outcome = self.job.ended.wait(outcome).unwrap_or_else(PoisonError::into_inner);
         }

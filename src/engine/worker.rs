@@ -232,8 +232,12 @@ impl Shared {
         self.prove(cpu, lane, unit, admitted)
     }
 
-    /// The synthesiser, until the engine closes: rule 1.
-    pub(super) fn synthesise(&self) {
+    /// A synthesiser, until the engine closes: rule 1.
+    pub(super) fn synthesise(&self, synthesiser: usize) {
+        let lane = match synthesiser {
+            0 => "synthesis".to_owned(),
+            more => format!("synthesis {more}"),
+        };
         let mut state = self.lock();
         while !state.closing {
             let Some(unit) = state.queue.take_raw() else {
@@ -242,17 +246,17 @@ impl Shared {
             };
             state.busy += 1;
             drop(state);
-            self.synthesise_one(unit);
+            self.synthesise_one(&lane, unit);
             self.release();
             state = self.lock();
         }
     }
 
-    fn synthesise_one(&self, mut unit: Unit) {
+    fn synthesise_one(&self, lane: &str, mut unit: Unit) {
         let job = unit.job.clone();
         let Content::Raw { bytes, make } = unit.content else { return };
         let made = self.staged(&job, bytes).and_then(|lease| {
-            let _host = self.recorder.span("synthesis", Class::Host, &job.label);
+            let _host = self.recorder.span(lane, Class::Host, &job.label);
             let assignment = Arc::new(caught(make)?);
             lease.shrink(assignment.bytes());
             Ok(Ready { assignment, _staged: Some(lease) })

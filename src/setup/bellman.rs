@@ -134,9 +134,8 @@ impl<W: Write> Writer<'_, W> {
 
     /// The next `count` points behind their number.
     fn section<F: Coordinate>(&mut self, count: usize) -> Result<()> {
-        let number = u32::try_from(count).map_err(|_| {
-            Error::invalid("a section of the new key, points", count, "below 2^32")
-        })?;
+        let number = u32::try_from(count)
+            .map_err(|_| Error::invalid("a section of the new key, points", count, "below 2^32"))?;
         self.bytes(&number.to_be_bytes())?;
         self.points::<F>(count)
     }
