@@ -30,8 +30,8 @@ use bellperson027::groth16::{
 use blstrs::{Bls12, G1Projective, G2Projective, Scalar};
 use ff::{Field as _, PrimeField};
 use forebay::backend::cpu::Cpu;
-use forebay::bellpepper02::{Recorder, constraints, partition, record, record_like, values};
-use forebay::circuit::Recording;
+use forebay::bellpepper02::{Recorder, assignment, constraints, partition, record, values};
+use forebay::circuit::{Recording, Sizes};
 use forebay::engine::{Devices, Engine, Job, Options};
 use forebay::field::Fr;
 use forebay::format::{Silent, bellman, zkey};
@@ -108,12 +108,17 @@ proptest! {
         prop_assert_eq!(rows.a.len(), constraints.rows());
         prop_assert_eq!(constraints.density(0), forebay::key::Density::full(constraints.inputs).followed_by(&rows.a_aux));
         prop_assert_eq!(constraints.density(1), rows.b_inputs.followed_by(&rows.b_aux));
-        prop_assert_eq!(record_like(circuit.clone(), &assignment).unwrap().rows.unwrap().a, rows.a.clone());
 
         let [r, s] = [Scalar::from(7), Scalar::from(11)];
         let theirs = create_proof_batch(vec![circuit.clone()], &params, vec![r], vec![s]).unwrap();
         let mut key = read(&their_params);
         prop_assert_eq!(&proof(&key, &assignment)[..], &bytes(&theirs[0])[..]);
+        let sizes = Sizes::of_key(&key);
+        for _ in 0..2 {
+            let again = self::assignment(&key, circuit.clone(), &sizes).unwrap();
+            prop_assert_eq!(&again.values, &assignment.values);
+            prop_assert_eq!(again.rows.unwrap().a, rows.a.clone());
+        }
         let shared = Arc::new(api::proving_key(&params).unwrap());
         let ours = api::create_proof_batch(vec![circuit.clone()], &shared, vec![r], vec![s]).unwrap();
         prop_assert!(ours == theirs);
@@ -194,8 +199,11 @@ fn the_engine_synthesises_ahead_and_gives_proofs_as_they_come() {
             constraints.attach(&mut key).unwrap();
         }
         let engine = Engine::new(Devices::cpu(), Options::default()).unwrap();
-        let partitions = (0..5).map(|_| partition(&key, circuit.clone()).unwrap()).collect();
-        let mut job = engine.submit(Job::new("a job", Arc::new(key.clone()), partitions)).unwrap();
+        let (key, sizes) = (Arc::new(key.clone()), Sizes::of_key(&key));
+        let most = sizes.bytes();
+        let one = |_| partition(&key, circuit.clone(), &sizes).unwrap();
+        let mut job =
+            engine.submit(Job::new("a job", key.clone(), (0..5).map(one).collect())).unwrap();
         let mut given = Vec::new();
         while let Some((index, proved)) = job.wait_for_one().unwrap() {
             assert_eq!(proved.public_inputs.len(), 1);
@@ -204,6 +212,7 @@ fn the_engine_synthesises_ahead_and_gives_proofs_as_they_come() {
         given.sort();
         assert_eq!(given, [0, 1, 2, 3, 4]);
         assert_eq!(job.wait().unwrap().len(), 5, "and all of them in the end");
+        assert!(sizes.bytes() < most, "{} of {most}: nothing was learned", sizes.bytes());
     }
 }
 
@@ -218,8 +227,9 @@ fn what_does_not_hold_or_fit_is_an_error() {
     assert!(matches!(failed, bellperson027::SynthesisError::Unsatisfiable), "{failed}");
     let engine = Engine::new(Devices::cpu(), Options::default()).unwrap();
     let key = api::proving_key(&params).unwrap();
-    let job = vec![partition(&key, broken(0)).unwrap()];
-    let failed = engine.submit(Job::new("broken", Arc::new(key), job)).unwrap().wait();
+    let key = Arc::new(key);
+    let job = vec![partition(&key, broken(0), &Sizes::of_key(&key)).unwrap()];
+    let failed = engine.submit(Job::new("broken", key, job)).unwrap().wait();
     assert!(matches!(failed, Err(Error::Unsatisfied(_))));
 
     let missing = record(circuit.clone().without_values()).err().unwrap();
