@@ -522,10 +522,10 @@ fn partitions_may_borrow_from_the_caller() {
     let (assignment, bytes) = (&fixture.assignment, fixture.assignment.bytes());
     let prove = |fails: Option<usize>| {
         let make = |i| {
-            (move || match fails == Some(i) {
+            move || match fails == Some(i) {
                 true => Err(Error::Unsatisfied(format!("number {i}"))),
                 false => Ok((**assignment).clone()),
-            })
+            }
         };
         let partitions = (0..5).map(|i| (make(i), fixture.blinding())).collect();
         let key = fixture.key.clone();
