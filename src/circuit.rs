@@ -1,7 +1,7 @@
 //! Circuits, recorded while they are synthesised: what a proof needs, and what a key is made from.
 //!
-//! A recorder is the constraint system that a circuit is synthesised into. There are two, whatever the circuit is written with
-//! (bellpepper's, [`bellpepper02`](crate::bellpepper02) and [`bellpepper04`](crate::bellpepper04)):
+//! A recorder is the constraint system that a circuit is synthesised into. There are two, whatever the circuit is written with (the
+//! modules `bellpepper02` and `bellpepper04` are behind features):
 //!
 //! - [`Recording`] takes values, evaluates each row when it is enforced, and keeps all of it compact: an [`Assignment`] with rows;
 //! - [`Structure`] takes no values and keeps the rows' coefficients, as [`Constraints`]: a key's matrices, or all that a setup needs.

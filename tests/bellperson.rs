@@ -83,9 +83,9 @@ proptest! {
     /// Values, densities, key and proof are bellperson's, from rows, from matrices, and in parts of an extensible system.
     #[test]
     fn random_circuits_are_recorded_as_bellperson_records_them(
-        seed: u64, inputs in 0..5usize, rows in 1..60usize, parts in 1..4usize,
+        seed: u64, inputs in 0..5usize, rows in 1..60usize, parts in 1..4usize, extends: bool,
     ) {
-        let circuit = Random { seed, inputs, rows, parts };
+        let circuit = Random { seed, inputs, rows, parts, extends };
         let (toxic, secrets) = secrets(&mut Numbers(seed));
         let params = their_key(&circuit, toxic);
         let mut their_params = Vec::new();
@@ -140,7 +140,7 @@ fn one_import_makes_a_program_of_bellperson_ours() {
 #[test]
 fn proofs_are_accepted_by_bellperson_and_keys_taken_over_once() {
     let circuits: Vec<Random> =
-        (0..3).map(|_| Random { seed: 5, inputs: 3, rows: 20, parts: 2 }).collect();
+        (0..3).map(|_| Random { seed: 5, inputs: 3, rows: 20, parts: 2, extends: true }).collect();
     let params = their_key(&circuits[0], secrets(&mut Numbers(9)).0);
     let proofs =
         api::create_random_proof_batch(circuits.clone(), &params, &mut Numbers(1)).unwrap();
@@ -164,7 +164,7 @@ fn proofs_are_accepted_by_bellperson_and_keys_taken_over_once() {
 #[test]
 fn mapped_parameters_are_read_and_a_converted_key_is_taken_instead() {
     use forebay::bellperson027::KeySource;
-    let circuit = Random { seed: 3, inputs: 2, rows: 30, parts: 1 };
+    let circuit = Random { seed: 3, inputs: 2, rows: 30, parts: 1, extends: true };
     let params = their_key(&circuit, secrets(&mut Numbers(4)).0);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key.params");
@@ -188,7 +188,7 @@ fn mapped_parameters_are_read_and_a_converted_key_is_taken_instead() {
 
 #[test]
 fn the_engine_synthesises_ahead_and_gives_proofs_as_they_come() {
-    let circuit = Random { seed: 8, inputs: 1, rows: 40, parts: 2 };
+    let circuit = Random { seed: 8, inputs: 1, rows: 40, parts: 2, extends: true };
     let mut params = Vec::new();
     let constraints = constraints(circuit.clone().without_values()).unwrap();
     write_params(&Cpu::open(), &constraints, &secrets(&mut Numbers(6)).1, &Silent, &mut params)
@@ -218,7 +218,7 @@ fn the_engine_synthesises_ahead_and_gives_proofs_as_they_come() {
 
 #[test]
 fn what_does_not_hold_or_fit_is_an_error() {
-    let circuit = Random { seed: 2, inputs: 1, rows: 10, parts: 1 };
+    let circuit = Random { seed: 2, inputs: 1, rows: 10, parts: 1, extends: true };
     let broken = |row| circuit.clone().breaking(row);
     let error = record(broken(4)).err().unwrap();
     assert!(matches!(&error, Error::Unsatisfied(why) if why.contains("(row 4)")), "{error}");
