@@ -8,6 +8,7 @@ use blstrs::Scalar;
 use forebay::Result;
 use forebay::backend::cpu::Cpu;
 use forebay::bellpepper04::{constraints, partition};
+use forebay::circuit::Sizes;
 use forebay::engine::{Devices, Engine, Job, Options};
 use forebay::format::{Silent, bellman::Params, zkey};
 use forebay::proof::verify;
@@ -43,7 +44,8 @@ fn main() -> Result<()> {
     let key = Arc::new(key);
 
     let engine = Engine::new(Devices::fastest()?, Options::default())?;
-    let partition = partition(&key, Cubic { x: Some(Scalar::from(3)) })?;
+    let cubic = Cubic { x: Some(Scalar::from(3)) };
+    let partition = partition(&key, cubic, &Sizes::of_key(&key))?;
     let proved = engine.submit(Job::new("cubic", key.clone(), vec![partition]))?.wait()?.remove(0);
     assert!(verify(&key.vk, &proved.public_inputs, &proved.proof)?);
     let out = proved.public_inputs[0].to_biguint();

@@ -56,8 +56,10 @@ macro_rules! bellpepper {
             };
             use blstrs::Scalar;
 
+            use std::sync::Arc;
+
             use super::fr;
-            use crate::circuit::{self, Constraints, Recording, Structure};
+            use crate::circuit::{self, Constraints, Recording, Sizes, Structure};
             use crate::engine::Partition;
             use crate::field::{Field, Fr};
             use crate::key::ProvingKey;
@@ -72,14 +74,6 @@ macro_rules! bellpepper {
                 Recorder::<true>::of(circuit, Recording::new())?.finish()
             }
 
-            /// The same, with room for as much as an earlier synthesis of such a circuit gave.
-            pub fn record_like(
-                circuit: impl Circuit<Scalar>,
-                earlier: &Assignment,
-            ) -> Result<Assignment> {
-                Recorder::<true>::of(circuit, Recording::with_capacity_of(earlier))?.finish()
-            }
-
             /// Synthesises `circuit` for its variables' values alone, for a key that has its matrices
             /// ([`Constraints::attach`]). Whether they satisfy it shows when the proof is verified.
             ///
@@ -87,6 +81,36 @@ macro_rules! bellpepper {
             /// [`Error::Synthesis`] with what the circuit says.
             pub fn values(circuit: impl Circuit<Scalar>) -> Result<Assignment> {
                 Recorder::<false>::of(circuit, Recording::new())?.into_values()
+            }
+
+            /// What a proof under `key` needs of `circuit`: values and rows, or values alone if the key has the circuit's matrices. Room
+            /// is made for what `sizes` knows of, which learns from this.
+            ///
+            /// # Errors
+            /// Those of [`record`] or [`values`].
+            pub fn assignment(
+                key: &ProvingKey,
+                circuit: impl Circuit<Scalar>,
+                sizes: &Sizes,
+            ) -> Result<Assignment> {
+                let room = Recording::with_room(sizes);
+                let assignment = match key.matrices {
+                    None => Recorder::<true>::of(circuit, room)?.finish()?,
+                    Some(_) => Recorder::<false>::of(circuit, room)?.into_values()?,
+                };
+                sizes.learn(&assignment);
+                Ok(assignment)
+            }
+
+            /// A partition for an engine, synthesised just ahead of its turn as [`assignment`] does it. Those of one circuit share
+            /// `sizes`, so that room is made and host memory is asked for by what the first one took.
+            pub fn partition(
+                key: &Arc<ProvingKey>,
+                circuit: impl Circuit<Scalar> + Send + 'static,
+                sizes: &Sizes,
+            ) -> Result<Partition> {
+                let (key, needs, sizes) = (key.clone(), sizes.clone(), sizes.clone());
+                Partition::estimated(move || needs.bytes(), move || assignment(&key, circuit, &sizes))
             }
 
             /// The rows' coefficients of `circuit`, whose values need not be known.
@@ -98,17 +122,6 @@ macro_rules! bellpepper {
                 shape.0.input();
                 circuit.synthesize(&mut shape).map_err(not_synthesised)?;
                 shape.0.finish()
-            }
-
-            /// A partition for an engine, synthesised just ahead of its turn: its rows, or its values alone if `key` has the
-            /// circuit's matrices. Of host memory it is given what the key says it may take at most.
-            pub fn partition(
-                key: &ProvingKey,
-                circuit: impl Circuit<Scalar> + Send + 'static,
-            ) -> Result<Partition> {
-                let with_rows = key.matrices.is_none();
-                let make = move || if with_rows { record(circuit) } else { values(circuit) };
-                Partition::synthesised(circuit::most_bytes(key), make)
             }
 
             fn not_synthesised(error: SynthesisError) -> Error {

@@ -138,7 +138,8 @@ macro_rules! bellperson {
             use crate::format::points::{Encoding, encode};
             use crate::groth16::Blinding;
             use crate::key::{self, Basis, Density, ProvingKey, Query};
-            use crate::{Error, Result, bellpepper02, circuit, proof};
+            use crate::circuit::Sizes;
+            use crate::{Error, Result, bellpepper02, proof};
 
             pub use super::{engine, use_engine};
 
@@ -299,18 +300,16 @@ macro_rules! bellperson {
                     return Ok(Vec::new());
                 }
                 let (key, engine) = (params.proving_key().map_err(error)?, engine().map_err(error)?);
-                let with_rows = key.matrices.is_none();
+                let sizes = Sizes::of_key(&key);
                 let partition = |(circuit, (r, s)): (C, (&Scalar, &Scalar))| {
-                    let make = move || match with_rows {
-                        true => bellpepper02::record(circuit),
-                        false => bellpepper02::values(circuit),
-                    };
+                    let (key, sizes) = (&*key, &sizes);
+                    let make = move || bellpepper02::assignment(key, circuit, sizes);
                     // The caller gave them, or a generator of random numbers of his.
                     (make, Blinding::fixed_for_testing(fr(r), fr(s)))
                 };
                 let partitions = circuits.into_iter().zip(r.iter().zip(&s)).map(partition).collect();
-                let bytes = circuit::most_bytes(&key);
-                let proved = engine.prove_borrowed("bellperson's batch", key, priority, bytes, partitions);
+                let bytes = { let sizes = sizes.clone(); move || sizes.bytes() };
+                let proved = engine.prove_borrowed("bellperson's batch", key.clone(), priority, bytes, partitions);
                 Ok(proved.map_err(error)?.iter().map(|proved| of_proof(&proved.proof)).collect())
             }
 

@@ -110,6 +110,26 @@ impl Block {
     }
 }
 
+/// How many elements a vector has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sizes {
+    /// All.
+    pub len: usize,
+    /// Those below 2^32 that are not bits, and their negatives.
+    pub small: usize,
+    /// Wide ones.
+    pub wide: usize,
+}
+
+impl Sizes {
+    /// Bytes of such a vector.
+    pub fn bytes(&self) -> u64 {
+        let Self { len, small, wide } = *self;
+        let blocks = len.div_ceil(BLOCK) * size_of::<Block>();
+        (blocks + small * size_of::<u32>() + wide * Fr::BYTES) as u64
+    }
+}
+
 /// A vector in compact form, wiped when dropped. Elements are in natural order; wide values are in Montgomery form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compact {
@@ -127,12 +147,32 @@ impl Compact {
         compact
     }
 
-    /// No elements, with room for as many of each kind as `other` has.
-    pub fn with_capacity_of(other: &Self) -> Self {
-        let mut compact = Self::with_capacity(other.len);
-        compact.small.reserve_exact(other.small.len());
-        compact.wide.reserve_exact(other.wide.len());
+    /// No elements, with room for so many.
+    pub fn with_sizes(sizes: Sizes) -> Self {
+        let mut compact = Self::with_capacity(sizes.len);
+        compact.small.reserve_exact(sizes.small);
+        compact.wide.reserve_exact(sizes.wide);
         compact
+    }
+
+    /// How many elements of each kind there are.
+    pub fn sizes(&self) -> Sizes {
+        Sizes { len: self.len, small: self.small.len(), wide: self.wide.len() }
+    }
+
+    /// Gives back the room that more elements would have had.
+    pub fn shrink(&mut self) {
+        fn shrink<T: Pod>(vector: &mut Vec<T>) {
+            if vector.len() < vector.capacity() {
+                let mut exact = Vec::with_capacity(vector.len());
+                exact.extend_from_slice(vector);
+                bytemuck::cast_slice_mut::<T, u8>(vector).zeroize();
+                *vector = exact;
+            }
+        }
+        shrink(&mut self.blocks);
+        shrink(&mut self.small);
+        shrink(&mut self.wide);
     }
 
     /// Appends an element.
@@ -332,8 +372,7 @@ impl Compact {
 
     /// Bytes of blocks and values: what is held, staged and uploaded.
     pub fn bytes(&self) -> u64 {
-        let [blocks, small] = [size_of_val(&self.blocks[..]), size_of_val(&self.small[..])];
-        (blocks + small + size_of_val(&self.wide[..])) as u64
+        self.sizes().bytes()
     }
 }
 

@@ -292,7 +292,7 @@ impl Engine {
     }
 
     /// Proves a job whose partitions' assignments are made by functions that borrow from the caller, each called once, in threads of
-    /// this call, when the engine's order and the host budget let it; `bytes` is the most that one takes.
+    /// this call, when the engine's order and the host budget let it; `bytes` is what the next one will take, as for [`Partition::estimated`].
     ///
     /// # Errors
     /// As [`Engine::submit`] and [`JobHandle::wait`].
@@ -301,7 +301,7 @@ impl Engine {
         label: &str,
         key: Arc<ProvingKey>,
         priority: Priority,
-        bytes: u64,
+        bytes: impl Fn() -> u64 + Clone + Send + 'static,
         partitions: Vec<(F, Blinding)>,
     ) -> Result<Vec<Proved>>
     where
@@ -319,7 +319,7 @@ impl Engine {
                 ask.send((index, answer)).map_err(|_| gone())?;
                 answered.recv().unwrap_or_else(|_| Err(gone()))
             };
-            recipes.push(Partition::synthesised(bytes, recipe)?.blinding(blinding));
+            recipes.push(Partition::estimated(bytes.clone(), recipe)?.blinding(blinding));
         }
         drop(ask);
         let asked = Mutex::new(asked);

@@ -30,8 +30,8 @@ use bellperson027::groth16::{
 use blstrs::{Bls12, G1Projective, G2Projective, Scalar};
 use ff::{Field as _, PrimeField};
 use forebay::backend::cpu::Cpu;
-use forebay::bellpepper02::{Recorder, constraints, partition, record, record_like, values};
-use forebay::circuit::Recording;
+use forebay::bellpepper02::{Recorder, assignment, constraints, partition, record, values};
+use forebay::circuit::{Recording, Sizes};
 use forebay::engine::{Devices, Engine, Job, Options};
 use forebay::field::Fr;
 use forebay::format::{Silent, bellman, zkey};
@@ -83,9 +83,9 @@ proptest! {
     /// Values, densities, key and proof are bellperson's, from rows, from matrices, and in parts of an extensible system.
     #[test]
     fn random_circuits_are_recorded_as_bellperson_records_them(
-        seed: u64, inputs in 0..5usize, rows in 1..60usize, parts in 1..4usize,
+        seed: u64, inputs in 0..5usize, rows in 1..60usize, parts in 1..4usize, extends: bool,
     ) {
-        let circuit = Random { seed, inputs, rows, parts };
+        let circuit = Random { seed, inputs, rows, parts, extends };
         let (toxic, secrets) = secrets(&mut Numbers(seed));
         let params = their_key(&circuit, toxic);
         let mut their_params = Vec::new();
@@ -108,12 +108,17 @@ proptest! {
         prop_assert_eq!(rows.a.len(), constraints.rows());
         prop_assert_eq!(constraints.density(0), forebay::key::Density::full(constraints.inputs).followed_by(&rows.a_aux));
         prop_assert_eq!(constraints.density(1), rows.b_inputs.followed_by(&rows.b_aux));
-        prop_assert_eq!(record_like(circuit.clone(), &assignment).unwrap().rows.unwrap().a, rows.a.clone());
 
         let [r, s] = [Scalar::from(7), Scalar::from(11)];
         let theirs = create_proof_batch(vec![circuit.clone()], &params, vec![r], vec![s]).unwrap();
         let mut key = read(&their_params);
         prop_assert_eq!(&proof(&key, &assignment)[..], &bytes(&theirs[0])[..]);
+        let sizes = Sizes::of_key(&key);
+        for _ in 0..2 {
+            let again = self::assignment(&key, circuit.clone(), &sizes).unwrap();
+            prop_assert_eq!(&again.values, &assignment.values);
+            prop_assert_eq!(again.rows.unwrap().a, rows.a.clone());
+        }
         let shared = Arc::new(api::proving_key(&params).unwrap());
         let ours = api::create_proof_batch(vec![circuit.clone()], &shared, vec![r], vec![s]).unwrap();
         prop_assert!(ours == theirs);
@@ -135,7 +140,7 @@ fn one_import_makes_a_program_of_bellperson_ours() {
 #[test]
 fn proofs_are_accepted_by_bellperson_and_keys_taken_over_once() {
     let circuits: Vec<Random> =
-        (0..3).map(|_| Random { seed: 5, inputs: 3, rows: 20, parts: 2 }).collect();
+        (0..3).map(|_| Random { seed: 5, inputs: 3, rows: 20, parts: 2, extends: true }).collect();
     let params = their_key(&circuits[0], secrets(&mut Numbers(9)).0);
     let proofs =
         api::create_random_proof_batch(circuits.clone(), &params, &mut Numbers(1)).unwrap();
@@ -159,7 +164,7 @@ fn proofs_are_accepted_by_bellperson_and_keys_taken_over_once() {
 #[test]
 fn mapped_parameters_are_read_and_a_converted_key_is_taken_instead() {
     use forebay::bellperson027::KeySource;
-    let circuit = Random { seed: 3, inputs: 2, rows: 30, parts: 1 };
+    let circuit = Random { seed: 3, inputs: 2, rows: 30, parts: 1, extends: true };
     let params = their_key(&circuit, secrets(&mut Numbers(4)).0);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key.params");
@@ -183,7 +188,7 @@ fn mapped_parameters_are_read_and_a_converted_key_is_taken_instead() {
 
 #[test]
 fn the_engine_synthesises_ahead_and_gives_proofs_as_they_come() {
-    let circuit = Random { seed: 8, inputs: 1, rows: 40, parts: 2 };
+    let circuit = Random { seed: 8, inputs: 1, rows: 40, parts: 2, extends: true };
     let mut params = Vec::new();
     let constraints = constraints(circuit.clone().without_values()).unwrap();
     write_params(&Cpu::open(), &constraints, &secrets(&mut Numbers(6)).1, &Silent, &mut params)
@@ -194,8 +199,11 @@ fn the_engine_synthesises_ahead_and_gives_proofs_as_they_come() {
             constraints.attach(&mut key).unwrap();
         }
         let engine = Engine::new(Devices::cpu(), Options::default()).unwrap();
-        let partitions = (0..5).map(|_| partition(&key, circuit.clone()).unwrap()).collect();
-        let mut job = engine.submit(Job::new("a job", Arc::new(key.clone()), partitions)).unwrap();
+        let (key, sizes) = (Arc::new(key.clone()), Sizes::of_key(&key));
+        let most = sizes.bytes();
+        let one = |_| partition(&key, circuit.clone(), &sizes).unwrap();
+        let mut job =
+            engine.submit(Job::new("a job", key.clone(), (0..5).map(one).collect())).unwrap();
         let mut given = Vec::new();
         while let Some((index, proved)) = job.wait_for_one().unwrap() {
             assert_eq!(proved.public_inputs.len(), 1);
@@ -204,12 +212,13 @@ fn the_engine_synthesises_ahead_and_gives_proofs_as_they_come() {
         given.sort();
         assert_eq!(given, [0, 1, 2, 3, 4]);
         assert_eq!(job.wait().unwrap().len(), 5, "and all of them in the end");
+        assert!(sizes.bytes() < most, "{} of {most}: nothing was learned", sizes.bytes());
     }
 }
 
 #[test]
 fn what_does_not_hold_or_fit_is_an_error() {
-    let circuit = Random { seed: 2, inputs: 1, rows: 10, parts: 1 };
+    let circuit = Random { seed: 2, inputs: 1, rows: 10, parts: 1, extends: true };
     let broken = |row| circuit.clone().breaking(row);
     let error = record(broken(4)).err().unwrap();
     assert!(matches!(&error, Error::Unsatisfied(why) if why.contains("(row 4)")), "{error}");
@@ -218,8 +227,9 @@ fn what_does_not_hold_or_fit_is_an_error() {
     assert!(matches!(failed, bellperson027::SynthesisError::Unsatisfiable), "{failed}");
     let engine = Engine::new(Devices::cpu(), Options::default()).unwrap();
     let key = api::proving_key(&params).unwrap();
-    let job = vec![partition(&key, broken(0)).unwrap()];
-    let failed = engine.submit(Job::new("broken", Arc::new(key), job)).unwrap().wait();
+    let key = Arc::new(key);
+    let job = vec![partition(&key, broken(0), &Sizes::of_key(&key)).unwrap()];
+    let failed = engine.submit(Job::new("broken", key, job)).unwrap().wait();
     assert!(matches!(failed, Err(Error::Unsatisfied(_))));
 
     let missing = record(circuit.clone().without_values()).err().unwrap();

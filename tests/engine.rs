@@ -491,6 +491,52 @@ fn partitions_are_synthesised_only_when_the_host_has_room() {
 }
 
 #[test]
+fn assignments_larger_than_was_expected_wait_for_room_again() {
+    let fixture = Fixture::circom("edge");
+    let bytes = fixture.assignment.bytes();
+    let card = ample();
+    let engine = engine_on(&[&card], Options { staging_bytes: 3 * bytes / 2, ..options() });
+    card.pause();
+    let made = Arc::new(AtomicUsize::new(0));
+    let partition = || {
+        let (made, assignment) = (made.clone(), (*fixture.assignment).clone());
+        let make = move || {
+            made.fetch_add(1, Ordering::SeqCst);
+            Ok(assignment)
+        };
+        Partition::estimated(move || bytes / 8, make).unwrap()
+    };
+    let partitions = (0..4).map(|_| partition()).collect();
+    let handle = engine.submit(Job::new("four", fixture.key.clone(), partitions)).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    // One stands ready, and each synthesiser waits with one more.
+    assert!(made.load(Ordering::SeqCst) <= 1 + options().synthesisers);
+    card.resume();
+    assert_eq!(wait(handle).unwrap().len(), 4);
+}
+
+#[test]
+fn partitions_may_borrow_from_the_caller() {
+    let fixture = Fixture::circom("edge");
+    let engine = engine_on(&[&ample()], options());
+    let (assignment, bytes) = (&fixture.assignment, fixture.assignment.bytes());
+    let prove = |fails: Option<usize>| {
+        let make = |i| {
+            move || match fails == Some(i) {
+                true => Err(Error::Unsatisfied(format!("number {i}"))),
+                false => Ok((**assignment).clone()),
+            }
+        };
+        let partitions = (0..5).map(|i| (make(i), fixture.blinding())).collect();
+        let key = fixture.key.clone();
+        engine.prove_borrowed("borrowed", key, Priority::Normal, move || bytes, partitions)
+    };
+    assert!(proofs(&prove(None).unwrap()) == vec![fixture.right(); 5]);
+    assert!(matches!(prove(Some(3)), Err(Error::Unsatisfied(why)) if why == "number 3"));
+    assert!(proofs(&prove(None).unwrap()) == vec![fixture.right(); 5], "the engine goes on");
+}
+
+#[test]
 fn partitions_go_to_whichever_device_has_room() {
     let fixture = Fixture::circom("edge");
     let (busy, free) = (ample(), ample());

@@ -8,7 +8,7 @@ use crate::key::{Density, append_bits};
 use crate::witness::{Assignment, Rows};
 use crate::{Error, Result};
 
-use super::Variable;
+use super::{Sizes, Variable};
 
 /// The values of a circuit's variables and rows, packed as they come: some 4 bytes a row of mostly bits, never 96. Wiped when dropped.
 #[derive(Default)]
@@ -30,16 +30,13 @@ impl Recording {
         Self::default()
     }
 
-    /// The same, with room for a synthesis that is as large as the one of `other` was in values and rows.
-    pub fn with_capacity_of(other: &Assignment) -> Self {
-        let mut recording = Self { aux: Compact::with_capacity_of(&other.values), ..Self::new() };
-        if let Some(rows) = &other.rows {
-            recording.a = Compact::with_capacity_of(&rows.a);
-            recording.b = Compact::with_capacity_of(&rows.b);
-            recording.a_aux = Set::with_capacity(rows.a_aux.len);
-            recording.b_aux = Set::with_capacity(rows.b_aux.len);
-        }
-        recording
+    /// The same, with room for as much as `sizes` knows of.
+    pub fn with_room(sizes: &Sizes) -> Self {
+        let Some(known) = sizes.known.get() else { return Self::new() };
+        let aux = Compact::with_sizes(known.values);
+        let [a, b] = known.rows.unwrap_or_default().map(Compact::with_sizes);
+        let set = || Set { words: Vec::with_capacity(known.values.len.div_ceil(64)), len: 0 };
+        Self { aux, a, b, a_aux: set(), b_aux: set(), ..Self::new() }
     }
 
     /// The next input; the first must be 1.
@@ -148,7 +145,9 @@ impl Recording {
             self.b.push(&Fr::ZERO);
         }
         let values = Arc::new(self.all_values());
-        let Self { a, b, a_aux, b_inputs, b_aux, .. } = self;
+        let Self { mut a, mut b, a_aux, b_inputs, b_aux, .. } = self;
+        a.shrink();
+        b.shrink();
         let rows = Rows {
             a: Arc::new(a),
             b: Arc::new(b),
@@ -170,6 +169,7 @@ impl Recording {
     fn all_values(&mut self) -> Compact {
         let mut values = std::mem::take(&mut self.inputs);
         values.append(&std::mem::take(&mut self.aux));
+        values.shrink();
         values
     }
 }
@@ -226,10 +226,6 @@ struct Set {
 }
 
 impl Set {
-    fn with_capacity(len: usize) -> Self {
-        Self { words: Vec::with_capacity(len.div_ceil(64)), len: 0 }
-    }
-
     /// One more variable, which is not in the set.
     fn push(&mut self) {
         if self.len.is_multiple_of(64) {

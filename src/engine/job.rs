@@ -64,12 +64,15 @@ pub struct Partition {
     pub(super) blinding: Blinding,
 }
 
+/// The bytes that an assignment will take, as far as is known when it is about to be made.
+pub(super) type Estimate = Box<dyn Fn() -> u64 + Send>;
+
 /// Makes an assignment, once.
 pub(super) type Recipe = Box<dyn FnOnce() -> Result<Assignment> + Send>;
 
 pub(super) enum Source {
     Ready(Arc<Assignment>),
-    Recipe { bytes: u64, make: Recipe },
+    Recipe { bytes: Estimate, make: Recipe },
 }
 
 impl Partition {
@@ -79,13 +82,22 @@ impl Partition {
         Ok(Self { source: Source::Ready(assignment), blinding: Blinding::random()? })
     }
 
-    /// A partition that is synthesised just ahead of its turn, with fresh r and s. `make` is called on the engine's
-    /// synthesis thread when the host budget has room for `bytes`, the most that the assignment will take.
+    /// A partition that is synthesised just ahead of its turn, with fresh r and s. `make` is called on one of the engine's synthesis
+    /// threads when the host budget has room for `bytes`, the most that the assignment will take.
     pub fn synthesised(
         bytes: u64,
         make: impl FnOnce() -> Result<Assignment> + Send + 'static,
     ) -> Result<Self> {
-        let source = Source::Recipe { bytes, make: Box::new(make) };
+        Self::estimated(move || bytes, make)
+    }
+
+    /// The same where the bytes are better known later: they are asked for just before the host budget is. If the assignment then takes
+    /// more, it waits for room again before it goes to a device.
+    pub fn estimated(
+        bytes: impl Fn() -> u64 + Send + 'static,
+        make: impl FnOnce() -> Result<Assignment> + Send + 'static,
+    ) -> Result<Self> {
+        let source = Source::Recipe { bytes: Box::new(bytes), make: Box::new(make) };
         Ok(Self { source, blinding: Blinding::random()? })
     }
 

@@ -7,7 +7,7 @@ use crate::budget::{Cancel, Lease, Priority};
 use crate::groth16::Blinding;
 use crate::witness::Assignment;
 
-use super::job::{JobState, Partition, Recipe, Source};
+use super::job::{Estimate, JobState, Partition, Recipe, Source};
 
 /// A partition that this many younger ones overtook comes first.
 const OVERTAKEN: u32 = 8;
@@ -31,7 +31,7 @@ pub(super) struct Unit {
 }
 
 pub(super) enum Content {
-    Raw { bytes: u64, make: Recipe },
+    Raw { bytes: Estimate, make: Recipe },
     Ready(Ready),
 }
 

@@ -255,10 +255,20 @@ impl Shared {
     fn synthesise_one(&self, lane: &str, mut unit: Unit) {
         let job = unit.job.clone();
         let Content::Raw { bytes, make } = unit.content else { return };
-        let made = self.staged(&job, bytes).and_then(|lease| {
-            let _host = self.recorder.span(lane, Class::Host, &job.label);
+        let bytes = bytes();
+        let made = self.staged(&job, bytes).and_then(|mut lease| {
+            let host = self.recorder.span(lane, Class::Host, &job.label);
             let assignment = Arc::new(caught(make)?);
-            lease.shrink(assignment.bytes());
+            drop(host);
+            let taken = assignment.bytes();
+            if taken <= bytes {
+                lease.shrink(taken);
+            } else {
+                tracing::warn!("{}: {taken} bytes of values, {bytes} were expected", job.label);
+                // Nobody waits while it holds.
+                drop(lease);
+                lease = self.staged(&job, taken)?;
+            }
             Ok(Ready { assignment, _staged: Some(lease) })
         });
         match made {

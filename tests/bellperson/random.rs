@@ -40,6 +40,8 @@ pub struct Random {
     pub inputs: usize,
     pub rows: usize,
     pub parts: usize,
+    /// Whether parts are synthesised on their own where that is possible.
+    pub extends: bool,
 }
 
 impl Random {
@@ -71,7 +73,7 @@ pub struct Known {
 impl Circuit<Scalar> for Known {
     fn synthesize<CS: ConstraintSystem<Scalar>>(self, cs: &mut CS) -> Result<(), SynthesisError> {
         for part in 0..self.circuit.parts {
-            if !CS::is_extensible() {
+            if !CS::is_extensible() || !self.circuit.extends {
                 self.part(part, &mut cs.namespace(|| format!("part {part}")))?;
                 continue;
             }
