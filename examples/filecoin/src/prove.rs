@@ -8,7 +8,7 @@ use bellperson::Circuit;
 use bellperson::groth16::Proof;
 use blstrs::{Bls12, Scalar};
 use forebay::bellpepper02;
-use forebay::circuit::most_bytes;
+use forebay::circuit::Sizes;
 use forebay::engine::{Engine, Job, Partition, Proved};
 use forebay::key::ProvingKey;
 
@@ -39,23 +39,28 @@ pub fn prove<C: Circuit<Scalar> + Send + 'static>(
     key: &Arc<ProvingKey>,
     circuits: Vec<C>,
 ) -> Result<Vec<Done>> {
-    let mut partitions = Vec::new();
-    let mut synthesised = Vec::new();
+    let sizes = Sizes::of_key(key);
+    let (mut partitions, mut synthesised) = (Vec::new(), Vec::new());
     for circuit in circuits {
         let figures = Arc::new(OnceLock::new());
         synthesised.push(figures.clone());
+        let (key, needs, sizes) = (key.clone(), sizes.clone(), sizes.clone());
         // `bellpepper02::partition` does the same without a clock.
-        partitions.push(Partition::synthesised(most_bytes(key), move || {
-            let start = Instant::now();
-            let assignment = bellpepper02::record(circuit)?;
-            let rows = assignment.rows.as_ref().map_or(0, |rows| rows.a.len());
-            let _ = figures.set((rows, start.elapsed()));
-            Ok(assignment)
-        })?);
+        partitions.push(Partition::estimated(
+            move || needs.bytes(),
+            move || {
+                let start = Instant::now();
+                let assignment = bellpepper02::assignment(&key, circuit, &sizes)?;
+                if let Some(rows) = &assignment.rows {
+                    figures.get_or_init(|| (rows.a.len(), start.elapsed()));
+                }
+                Ok(assignment)
+            },
+        )?);
     }
     let proved = engine.submit(Job::new(label, key.clone(), partitions))?.wait()?;
     let done = |(proved, figures): (Proved, Arc<OnceLock<_>>)| {
-        let (rows, synthesis) = *figures.get().context("a proof without a synthesis")?;
+        let (rows, synthesis) = *figures.get().context("a proof without rows")?;
         Ok(Done { rows, synthesis, proved })
     };
     proved.into_iter().zip(synthesised).map(done).collect()

@@ -92,3 +92,16 @@ fn a_key_that_is_there_is_kept_and_serves_bellperson_too() {
     let proofs = create_random_proof_batch(circuits, &own, &mut OsRng).unwrap();
     assert!(verifier.accepts(proofs, &key::load(&path).unwrap().verifying).unwrap());
 }
+
+#[test]
+fn bellpersons_function_has_a_twin() {
+    let Statement { params, blank, circuits, verifier, .. } =
+        window_post::statement(2, &mut rng()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = key::make(folder.path(), &params, blank).unwrap();
+    // As storage-proofs opens it.
+    let mapped = Parameters::build_mapped_parameters(path, false).unwrap();
+    let proofs =
+        forebay::bellperson027::create_random_proof_batch(circuits, &mapped, &mut OsRng).unwrap();
+    assert!(verifier.accepts(proofs, &mapped.vk).unwrap());
+}
