@@ -69,7 +69,7 @@ impl Sizes {
     }
 
     /// Learns from an assignment, if it is the first one.
-    pub(crate) fn learn(&self, assignment: &Assignment) {
+    pub fn learn(&self, assignment: &Assignment) {
         let rows = assignment.rows.as_ref();
         self.known.get_or_init(|| Known {
             values: assignment.values.sizes(),

@@ -58,7 +58,7 @@ pub enum Command {
     Convert(Convert),
     /// Write the verification_key.json of a proving key.
     ExportVk(ExportVk),
-    /// Say what a file is: .zkey, .wtns, .r1cs, .params, .fbkey, .vk, proofs, snarkjs' JSON.
+    /// Say what a file is: .zkey, .wtns, .r1cs, .params, .fbkey, .vk, arkworks' keys, proofs, snarkjs' JSON.
     Inspect(Inspect),
     /// List the backends and the devices they found, and why others are missing.
     Devices,
@@ -468,7 +468,7 @@ impl Plan {
 /// `forebay plan`.
 #[derive(Args)]
 pub struct Plan {
-    /// A proving key (.zkey, .params or .fbkey), or a shape: porep-32gib, snap-32gib, window-post-32gib, winning-post-32gib, dense-K,
+    /// A proving key (.zkey, .params, .fbkey or arkworks'), or a shape: porep-32gib, snap-32gib, window-post-32gib, winning-post-32gib, dense-K,
     /// bits-K.
     pub shape: String,
     /// Whose answers to plan by; a virtual card has no other limits than --vram.
@@ -545,7 +545,7 @@ pub struct Setup {
 /// `forebay convert`.
 #[derive(Args)]
 pub struct Convert {
-    /// The proving key: .zkey or .params. It must fit in memory, and its points are checked unless that was done before.
+    /// The proving key: .zkey, .params or arkworks'. It must fit in memory, and its points are checked unless that was done before.
     pub key: PathBuf,
     /// Where to write the .fbkey.
     pub converted: PathBuf,
@@ -554,7 +554,7 @@ pub struct Convert {
 /// `forebay export-vk`.
 #[derive(Args)]
 pub struct ExportVk {
-    /// The proving key: .zkey, .params or .fbkey; or a .vk.
+    /// The proving key: .zkey, .params, .fbkey or arkworks'; or a .vk or arkworks' verifying key.
     pub key: PathBuf,
     /// Where to write the verification_key.json.
     pub verification_key: PathBuf,

@@ -59,11 +59,17 @@ pub trait Coordinate: Field {
     fn coordinates(a: &Affine<Self>) -> impl Iterator<Item = Fp>;
     /// The element with these coefficients (`DEGREE` of them).
     fn from_coefficients(c: &[Fp]) -> Self;
+    /// Appends the Zcash compressed form, half as long as the two coordinates.
+    fn compress(a: &Affine<Self>, out: &mut Vec<u8>);
+    /// The point of a compressed form; `None` if it is malformed or has no point on the curve. The subgroup is not
+    /// checked.
+    fn decompress(bytes: &[u8]) -> Option<Affine<Self>>;
 }
 
 macro_rules! coordinate {
     ($field:ty, $group:literal, $degree:literal, $add:ident, $add_affine:ident, $double:ident, $mul:ident, $to_affine:ident,
-     $from_affine:ident, $on_curve:ident, $in_subgroup:ident, $generator:ident, |$v:ident| $split:expr, |$c:ident| $join:expr) => {
+     $from_affine:ident, $on_curve:ident, $in_subgroup:ident, $generator:ident, $compress:ident, $decompress:ident,
+     |$v:ident| $split:expr, |$c:ident| $join:expr) => {
         impl Coordinate for $field {
             const GROUP: &'static str = $group;
             const DEGREE: usize = $degree;
@@ -100,6 +106,12 @@ macro_rules! coordinate {
             fn from_coefficients($c: &[Fp]) -> Self {
                 $join
             }
+            fn compress(a: &Affine<Self>, out: &mut Vec<u8>) {
+                out.extend(blst::$compress(a));
+            }
+            fn decompress(bytes: &[u8]) -> Option<Affine<Self>> {
+                bytes.try_into().ok().and_then(blst::$decompress)
+            }
         }
     };
 }
@@ -116,6 +128,8 @@ coordinate!(
     g1_on_curve,
     g1_in_subgroup,
     g1_generator,
+    g1_compress,
+    g1_uncompress,
     |v| [v],
     |c| c[0]
 );
@@ -132,6 +146,8 @@ coordinate!(
     g2_on_curve,
     g2_in_subgroup,
     g2_generator,
+    g2_compress,
+    g2_uncompress,
     |v| v.0,
     |c| Fp2::new(c[0], c[1])
 );

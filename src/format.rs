@@ -4,6 +4,7 @@
 //! A reader works on a [`Source`], so that a file is read piece by piece (a key's file never stands
 //! in memory beside the key) and tests and fuzzers can read from bytes. The one format of our own, [`fbkey`], is mapped instead.
 
+pub mod arkworks;
 pub mod bellman;
 pub mod fbkey;
 pub mod iden3;

@@ -13,7 +13,7 @@ use forebay::backend::cpu::Cpu;
 use forebay::backend::virtual_card::{CardModel, Fault, VirtualCard};
 use forebay::compare::{Backends, compare};
 use forebay::field::{Field, Fp, Fr};
-use forebay::format::Silent;
+use forebay::format::{Silent, arkworks, json};
 use forebay::profile::{Profile, synthetic::synthesise};
 use tempfile::TempDir;
 use vectors::{Circom, read};
@@ -267,6 +267,69 @@ fn a_converted_key_serves_every_command() {
     place.expect(2, "convert none.zkey none.fbkey");
     contains(&place.expect(1, "convert c.wtns w.fbkey").1, &["c.wtns", ".zkey, .params or .fbkey"]);
     assert_eq!(place.names(), names);
+}
+
+#[test]
+fn keys_of_arkworks_are_converted_exported_and_inspected() {
+    let place = Place::new();
+    for name in ["pk", "vk", "proof"] {
+        for name in [name.into(), format!("{name}.compressed")] {
+            place.write(&name, &read(&vectors::root().join("arkworks/edge8").join(&name)));
+        }
+    }
+    let proof = arkworks::read_proof(&read(&place.path("proof"))).unwrap();
+    place.write("p.json", &json::write_proof(&proof));
+    place.write("x.json", &json::write_public(&[Fr::from(11), -Fr::ONE]));
+    let mut made: Vec<[Vec<u8>; 2]> = Vec::new();
+    for suffix in ["", ".compressed"] {
+        let line = format!("convert pk{suffix} key.fbkey");
+        contains(&place.expect(0, &line).1, &["points checked now"]);
+        contains(&place.expect(0, &line).1, &["points checked before"]);
+        for file in [format!("pk{suffix}"), format!("vk{suffix}"), "key.fbkey".into()] {
+            place.expect(0, &format!("export-vk {file} vk.json"));
+            contains(&place.expect(0, "verify vk.json x.json p.json").0, &["OK"]);
+            made.push(["key.fbkey", "vk.json"].map(|name| read(&place.path(name))));
+        }
+        for (file, words) in [
+            (format!("pk{suffix}"), "a proving key (arkworks)"),
+            (format!("vk{suffix}"), "a verifying key (arkworks)"),
+        ] {
+            contains(&place.expect(0, &format!("inspect {file}")).0, &[words, "blake3"]);
+        }
+        let (out, _) = place.expect(0, &format!("inspect pk{suffix} --json --check"));
+        let facts: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let counts = ["variables", "public signals", "domain"].map(|name| facts[name].as_u64());
+        assert_eq!(counts, [Some(10), Some(2), Some(8)]);
+        assert_eq!(facts["compressed"], !suffix.is_empty());
+        // In B are 1, an input and three private variables.
+        assert_eq!(facts["infinity in B1"], 0.5);
+        place.expect(0, &format!("plan pk{suffix}"));
+    }
+    assert!(made.windows(2).all(|pair| pair[0] == pair[1]));
+    contains(&place.expect(0, "inspect proof").0, &["an uncompressed proof (arkworks)"]);
+    contains(&place.expect(0, "inspect proof.compressed").0, &["192-byte proofs"]);
+
+    // There are no rows in a witness file, and no matrices in these keys, nor in what is made of them.
+    place.write("w.wtns", &wtns(&[Fr::ONE; 10]));
+    place.write("params", &vectors::Bellman::named("edge8").file("params"));
+    place.write("w9.wtns", &wtns(&[Fr::ONE; 9]));
+    for (key, witness) in [
+        ("pk", "w.wtns"),
+        ("pk.compressed", "w.wtns"),
+        ("key.fbkey", "w.wtns"),
+        ("params", "w9.wtns"),
+    ] {
+        let line = format!("prove {key} {witness} q.json z.json");
+        let (_, err) = place.expect(1, &line);
+        contains(&err, &[&format!("{key}: "), "matrices", "no values of rows"]);
+    }
+    let mut wrong = read(&place.path("pk"));
+    let last = wrong.len() - 1;
+    wrong[last] ^= 1;
+    place.write("wrong", &wrong);
+    let (_, err) = place.expect(1, "convert wrong wrong.fbkey");
+    contains(&err, &["wrong: L, offset", "point 6", "not on the curve"]);
+    assert!(!place.path("wrong.fbkey").exists() && !place.path("q.json").exists());
 }
 
 #[test]

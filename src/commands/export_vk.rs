@@ -1,6 +1,6 @@
 //! `forebay export-vk`.
 
-use forebay::format::{FileSource, Kind, bellman, fbkey::Fbkey, json, zkey::Zkey};
+use forebay::format::{FileSource, Kind, arkworks, bellman, fbkey::Fbkey, json, zkey::Zkey};
 use forebay::key::VerifyingKey;
 use forebay::{Error, Result};
 
@@ -29,7 +29,12 @@ pub fn run(options: &ExportVk, terminal: &Terminal) -> Result<()> {
         }
         Kind::Params => Ok(with_insecurity(bellman::Params::open(&source)?.vk.vk)),
         Kind::BellmanVk => Ok(with_insecurity(bellman::read_vk(&source)?.vk)),
-        other => Err(Error::invalid("the file", other, "a .zkey, .params, .fbkey or .vk")),
+        Kind::ArkworksPk => Ok(with_insecurity(arkworks::Pk::open(&source)?.vk)),
+        Kind::ArkworksVk => Ok(with_insecurity(arkworks::read_vk(&source)?)),
+        other => {
+            let expected = "a .zkey, .params, .fbkey or .vk, or arkworks' proving or verifying key";
+            Err(Error::invalid("the file", other, expected))
+        }
     };
     let (vk, insecurity) = read().map_err(|error: Error| error.in_file(&options.key))?;
     if let Some(why) = insecurity {

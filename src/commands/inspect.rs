@@ -5,7 +5,7 @@ use std::path::Path;
 use forebay::format::fbkey::{self, Fbkey};
 use forebay::format::r1cs::R1cs;
 use forebay::format::zkey::{Options, Zkey};
-use forebay::format::{FileSource, Kind, bellman, json, wtns};
+use forebay::format::{FileSource, Kind, arkworks, bellman, json, wtns};
 use forebay::key::{Basis, Query, VerifyingKey};
 use forebay::proof::Proof;
 use forebay::{Error, Result};
@@ -117,6 +117,26 @@ fn facts_of(kind: Kind, source: &FileSource, path: &Path, reading: Options<'_>) 
                 "insecure": params.vk.vk.insecurity(),
             })
         }
+        Kind::ArkworksPk => {
+            let pk = arkworks::Pk::open(source)?;
+            let key = pk.read(reading)?;
+            json!({
+                "protocol": "groth16",
+                "compressed": pk.form() == arkworks::Form::Compressed,
+                "variables": key.variables,
+                "public signals": key.inputs - 1,
+                "domain": 1u64 << key.log_n,
+                "log2 of the domain": key.log_n,
+                "H basis": basis(key.basis),
+                "infinity in A": infinity(&key.a),
+                "infinity in B1": infinity(&key.b_g1),
+                "infinity in B2": infinity(&key.b_g2),
+                "infinity in L": infinity(&key.l),
+                "points checked": reading.check_points,
+                "insecure": key.vk.insecurity(),
+            })
+        }
+        Kind::ArkworksVk => verifying_key(&arkworks::read_vk(source)?),
         Kind::BellmanVk => verifying_key(&bellman::read_vk(source)?.vk),
         Kind::VerifyingKeyJson => verifying_key(&read_with(path, json::read_verifying_key)?),
         Kind::Wtns => {
@@ -153,11 +173,8 @@ fn facts_of(kind: Kind, source: &FileSource, path: &Path, reading: Options<'_>) 
             let proofs = read_with(path, Proof::many_from_bytes)?;
             json!({ "proofs": proofs.len() })
         }
-        Kind::ProofJson => {
-            let proof = json::read_proof(&read_file(path)?)?;
-            let bytes: String = proof.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-            json!({ "protocol": "groth16", "192 bytes": bytes })
-        }
+        Kind::ProofJson => proof(&json::read_proof(&read_file(path)?)?),
+        Kind::ArkworksProof => proof(&arkworks::read_proof(&read_file(path)?)?),
         Kind::PublicJson => {
             json!({ "public signals": json::read_public(&read_file(path)?)?.len() })
         }
@@ -170,6 +187,11 @@ fn facts_of(kind: Kind, source: &FileSource, path: &Path, reading: Options<'_>) 
 
 fn verifying_key(vk: &VerifyingKey) -> Value {
     json!({ "protocol": "groth16", "public signals": vk.public_inputs(), "insecure": vk.insecurity() })
+}
+
+fn proof(proof: &Proof) -> Value {
+    let bytes: String = proof.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({ "protocol": "groth16", "192 bytes": bytes })
 }
 
 fn basis(basis: Basis) -> &'static str {

@@ -34,6 +34,7 @@ pub fn run(options: &Prove, terminal: &Arc<Terminal>) -> Result<()> {
     let source = FileSource::open(&options.key)?;
     let variables = match Kind::of(&source) {
         Ok(Kind::Fbkey) => Fbkey::map(&source).map(|file| file.header.variables),
+        Ok(kind @ (Kind::Params | Kind::ArkworksPk)) => Err(without_matrices(&kind.to_string())),
         _ => Zkey::open(&source).map(|file| file.header.variables as usize),
     };
     let variables = variables.map_err(|error| error.in_file(&options.key))?;
@@ -45,6 +46,9 @@ pub fn run(options: &Prove, terminal: &Arc<Terminal>) -> Result<()> {
     let check = check_of(options.skip_key_checks);
     let started = Instant::now();
     let LoadedKey { key, checked, insecurity, .. } = load_key(&options.key, &check, &**terminal)?;
+    if key.matrices.is_none() {
+        return Err(without_matrices("a key without matrices").in_file(&options.key));
+    }
     if let Some(why) = insecurity {
         terminal.warn(format!(
             "{}: INSECURE key, anyone can forge its proofs: {why}",
@@ -95,4 +99,11 @@ pub fn run(options: &Prove, terminal: &Arc<Terminal>) -> Result<()> {
         started.elapsed()
     ));
     Ok(())
+}
+
+/// A witness file has the variables' values; the rows' come from matrices, or from who synthesised the circuit.
+fn without_matrices(found: &str) -> Error {
+    let expected = "a key with the circuit's matrices, such as a .zkey: a witness file has no values of rows \
+        (programs give them as Assignment::rows)";
+    Error::invalid("the key", found, expected)
 }

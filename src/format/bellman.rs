@@ -4,7 +4,7 @@
 //! big-endian: alpha1 beta1 beta2 gamma2 delta1 delta2, IC; then, in `.params`, H, L, A, B1, B2. Infinity stands nowhere.
 
 use super::Source;
-use super::points::{Encoding, Points, Reading, encode, point_bytes, read_point};
+use super::points::{Count, Encoding, Reading, Section, encode, point_bytes, read_point};
 use super::zkey::Options;
 use crate::backend::bit_reverse;
 use crate::curve::{Affine, Coordinate, G1Affine};
@@ -46,11 +46,11 @@ fn read_vk_at_start<S: Source + ?Sized>(source: &S) -> Result<(BellmanVerifyingK
     let (beta_g2, gamma_g2) = (point_g2("beta2", 2 * g1)?, point_g2("gamma2", 2 * g1 + g2)?);
     let (delta_g1, delta_g2) =
         (point_g1("delta1", 2 * g1 + 2 * g2)?, point_g2("delta2", 3 * g1 + 2 * g2)?);
-    let section = Section::<Fp>::find(source, "IC", head)?;
+    let section = section::<Fp, S>(source, "IC", head)?;
     if section.count == 0 {
         return Err(Error::invalid("IC", "no points", "at least that of the constant 1"));
     }
-    let ic = section.read(source, reading)?;
+    let ic = section.points(source).read(reading)?;
     let vk = VerifyingKey { alpha_g1, beta_g2, gamma_g2, delta_g2, ic };
     Ok((BellmanVerifyingKey { vk, beta_g1, delta_g1 }, section.end()))
 }
@@ -118,11 +118,11 @@ impl<'a, S: Source + ?Sized> Params<'a, S> {
     /// Reads the verifying key and checks every section's length against the file.
     pub fn open(source: &'a S) -> Result<Self> {
         let (vk, end) = read_vk_at_start(source)?;
-        let h = Section::find(source, "H", end)?;
-        let l = Section::find(source, "L", h.end())?;
-        let a = Section::find(source, "A", l.end())?;
-        let b_g1 = Section::find(source, "B1", a.end())?;
-        let b_g2 = Section::<Fp2>::find(source, "B2", b_g1.end())?;
+        let h = section(source, "H", end)?;
+        let l = section(source, "L", h.end())?;
+        let a = section(source, "A", l.end())?;
+        let b_g1 = section(source, "B1", a.end())?;
+        let b_g2 = section::<Fp2, S>(source, "B2", b_g1.end())?;
         if b_g2.end() != source.len() {
             let end = b_g2.end();
             return Err(Error::invalid(
@@ -182,51 +182,27 @@ impl<'a, S: Source + ?Sized> Params<'a, S> {
             vk: self.vk.vk.clone(),
             beta_g1: self.vk.beta_g1,
             delta_g1: self.vk.delta_g1,
-            a: query(self.a.read(self.source, reading)?),
-            b_g1: query(self.b_g1.read(self.source, reading)?),
-            b_g2: Query { points: self.b_g2.read(self.source, reading)?.into(), density: None },
-            l: Query { points: self.l.read(self.source, reading)?.into(), density: Some(everyone) },
+            a: query(self.a.points(self.source).read(reading)?),
+            b_g1: query(self.b_g1.points(self.source).read(reading)?),
+            b_g2: Query {
+                points: self.b_g2.points(self.source).read(reading)?.into(),
+                density: None,
+            },
+            l: Query {
+                points: self.l.points(self.source).read(reading)?.into(),
+                density: Some(everyone),
+            },
             h: h.into(),
             matrices: None,
         })
     }
 }
 
-/// A counted array of points in the file.
-struct Section<F> {
+/// The section whose count stands at `offset`.
+fn section<F: Coordinate, S: Source + ?Sized>(
+    source: &S,
     name: &'static str,
-    start: u64,
-    count: usize,
-    coordinate: std::marker::PhantomData<F>,
-}
-
-impl<F: Coordinate> Section<F> {
-    /// The section whose count stands at `offset`.
-    fn find<S: Source + ?Sized>(source: &S, name: &'static str, offset: u64) -> Result<Self> {
-        let mut cursor = super::Cursor::new(source, name, offset, source.len().min(offset + 4));
-        let count = u32::from_be_bytes(cursor.bytes("number of points")?);
-        let start = offset + 4;
-        let left = source.len() - start;
-        if u64::from(count) * point_bytes::<F>() > left {
-            let place = format!("{name}, offset {offset}, number of points");
-            return Err(Error::invalid(
-                place,
-                count,
-                format!("at most {} in the remaining {left} bytes", left / point_bytes::<F>()),
-            ));
-        }
-        Ok(Self { name, start, count: count as usize, coordinate: std::marker::PhantomData })
-    }
-
-    fn end(&self) -> u64 {
-        self.start + self.count as u64 * point_bytes::<F>()
-    }
-
-    fn points<'c, S: Source + ?Sized>(&self, source: &'c S) -> Points<'c, S> {
-        Points { source, what: self.name, start: self.start, count: self.count }
-    }
-
-    fn read<S: Source + ?Sized>(&self, source: &S, reading: Reading<'_>) -> Result<Vec<Affine<F>>> {
-        self.points(source).read(reading)
-    }
+    offset: u64,
+) -> Result<Section<F>> {
+    Section::find(source, name, offset, Count::U32Big, Encoding::Zcash)
 }

@@ -1,5 +1,6 @@
 //! Telling the formats apart.
 
+use super::arkworks::Lengths;
 use super::{Source, fbkey};
 use crate::proof::Proof;
 use crate::{Error, Result};
@@ -19,6 +20,12 @@ pub enum Kind {
     Params,
     /// bellman's verifying key.
     BellmanVk,
+    /// arkworks' proving key, compressed or not.
+    ArkworksPk,
+    /// arkworks' verifying key, compressed or not.
+    ArkworksVk,
+    /// arkworks' proof, uncompressed.
+    ArkworksProof,
     /// Proofs of 192 bytes, one after another.
     Proofs,
     /// snarkjs' proof.json.
@@ -38,7 +45,10 @@ impl std::fmt::Display for Kind {
             Self::Fbkey => "a .fbkey proving key (forebay)",
             Self::Params => "a .params proving key (bellman)",
             Self::BellmanVk => "a .vk verifying key (bellman)",
-            Self::Proofs => "192-byte proofs (bellman)",
+            Self::ArkworksPk => "a proving key (arkworks)",
+            Self::ArkworksVk => "a verifying key (arkworks)",
+            Self::ArkworksProof => "an uncompressed proof (arkworks)",
+            Self::Proofs => "192-byte proofs (bellman, arkworks)",
             Self::ProofJson => "a proof.json (snarkjs)",
             Self::PublicJson => "a public.json (snarkjs)",
             Self::VerifyingKeyJson => "a verification_key.json (snarkjs)",
@@ -47,8 +57,9 @@ impl std::fmt::Display for Kind {
 }
 
 impl Kind {
-    /// The kind that the first bytes and the length say. bellman's files have no magic, but their lengths
-    /// differ modulo 96: proofs leave 0 (192 each), a `.vk` 868 = 4, `.params` with five more counts 24.
+    /// The kind that the first bytes and the length say. arkworks' files have no magic, but counts that add up to their length.
+    /// bellman's have none either, but their lengths differ modulo 96: proofs leave 0 (192 each), a `.vk` 868 = 4, `.params`
+    /// with five more counts 24.
     pub fn of<S: Source + ?Sized>(source: &S) -> Result<Self> {
         let mut first = [0; 256];
         let first = &mut first[..source.len().min(256) as usize];
@@ -69,6 +80,12 @@ impl Kind {
             Some(b'{') => return Self::of_json_object(source),
             _ => {}
         }
+        match Lengths::of(source)? {
+            Some(Lengths::Pk) => return Ok(Self::ArkworksPk),
+            Some(Lengths::Vk) => return Ok(Self::ArkworksVk),
+            Some(Lengths::UncompressedProof) => return Ok(Self::ArkworksProof),
+            None => {}
+        }
         match source.len() % 96 {
             0 if source.len() > 0 && source.len().is_multiple_of(Proof::BYTES as u64) => {
                 Ok(Self::Proofs)
@@ -81,8 +98,8 @@ impl Kind {
                     source.len(),
                     text[..text.len().min(8)].escape_ascii()
                 );
-                let expected =
-                    ".zkey, .wtns, .r1cs, .params, .fbkey, .vk, 192-byte proofs, or snarkjs' JSON";
+                let expected = ".zkey, .wtns, .r1cs, .params, .fbkey, .vk, arkworks' keys (counts that add up to the \
+                    file's length), proofs of 192 or 384 bytes, or snarkjs' JSON";
                 Err(Error::invalid("the file", found, expected))
             }
         }

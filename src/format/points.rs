@@ -1,23 +1,38 @@
 //! Long arrays of points, read and checked block by block on all threads.
 
+use std::marker::PhantomData;
+
 use rayon::prelude::*;
 
-use super::{Progress, Source};
+use super::{Cursor, Progress, Source};
 use crate::curve::subgroup::all_in_subgroup;
 use crate::curve::{Affine, Coordinate};
 use crate::field::{Field, Fp, Fr};
+use crate::key::{Density, Query};
 use crate::{Error, Result};
 
 /// Points in one block: 1.5 MiB of G1, enough work for many threads.
 const BLOCK: usize = 1 << 14;
 
 /// How a file writes a point.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Encoding {
     /// Little-endian Montgomery limbs, x y or x.c0 x.c1 y.c0 y.c1; infinity is all zero.
     Snarkjs,
     /// Zcash uncompressed: big-endian canonical x y or x.c1 x.c0 y.c1 y.c0, flags in the top three bits.
     Zcash,
+    /// Zcash compressed: x as above without y, of which the third flag says whether it is the larger root.
+    ZcashCompressed,
+}
+
+impl Encoding {
+    /// Bytes of one encoded point.
+    pub const fn point_bytes<F: Coordinate>(self) -> u64 {
+        match self {
+            Self::Snarkjs | Self::Zcash => point_bytes::<F>(),
+            Self::ZcashCompressed => point_bytes::<F>() / 2,
+        }
+    }
 }
 
 /// What to do with the points.
@@ -31,7 +46,7 @@ pub(crate) struct Reading<'a> {
     pub progress: &'a dyn Progress,
 }
 
-/// Bytes of one encoded point, the same in both encodings.
+/// Bytes of one encoded point with both coordinates.
 pub(crate) const fn point_bytes<F: Coordinate>() -> u64 {
     size_of::<Affine<F>>() as u64
 }
@@ -73,6 +88,7 @@ fn decode<F: Coordinate>(
                 return Err("the point (0, 0) without an infinity flag");
             }
         }
+        Encoding::ZcashCompressed => return decompress(bytes.as_flattened(), reading),
     }
     let (x, y) = coordinates.split_at(F::DEGREE);
     let point = Affine([F::from_coefficients(x), F::from_coefficients(y)]);
@@ -83,6 +99,22 @@ fn decode<F: Coordinate>(
         return Err("a point that is not on the curve");
     }
     Ok(point)
+}
+
+/// Decodes one compressed point, which is on the curve if it is one at all. blst refuses x = 0 with all else: there are two points
+/// with it on either curve, of which none has order r.
+fn decompress<F: Coordinate>(
+    bytes: &[u8],
+    reading: &Reading<'_>,
+) -> std::result::Result<Affine<F>, &'static str> {
+    if bytes[0] & 0x80 == 0 {
+        return Err("the flags of another encoding");
+    }
+    match F::decompress(bytes) {
+        None => Err("no canonical encoding of a point on the curve with an x that is not 0"),
+        Some(point) if point.is_infinity() => infinity(reading),
+        Some(point) => Ok(point),
+    }
 }
 
 fn infinity<F: Coordinate>(reading: &Reading<'_>) -> std::result::Result<Affine<F>, &'static str> {
@@ -113,7 +145,7 @@ impl<S: Source + ?Sized> Points<'_, S> {
         reading: Reading<'_>,
         mut sink: impl FnMut(usize, Affine<F>) -> Result<()>,
     ) -> Result<()> {
-        let bytes = point_bytes::<F>() as usize;
+        let bytes = reading.encoding.point_bytes::<F>() as usize;
         let mut raw = vec![0; bytes * BLOCK.min(self.count)];
         for first in (0..self.count).step_by(BLOCK) {
             let len = BLOCK.min(self.count - first);
@@ -125,7 +157,7 @@ impl<S: Source + ?Sized> Points<'_, S> {
                 .map(|raw| decode::<F>(raw, &reading));
             let points: Vec<_> = decoded.collect();
             for (i, point) in points.into_iter().enumerate() {
-                let point = point.map_err(|found| self.wrong::<F>(first + i, found))?;
+                let point = point.map_err(|found| self.wrong::<F>(reading, first + i, found))?;
                 sink(first + i, point)?;
             }
             reading.progress.advance(len as u64);
@@ -133,8 +165,8 @@ impl<S: Source + ?Sized> Points<'_, S> {
         Ok(())
     }
 
-    fn wrong<F: Coordinate>(&self, index: usize, found: &str) -> Error {
-        let offset = self.start + index as u64 * point_bytes::<F>();
+    fn wrong<F: Coordinate>(&self, reading: Reading<'_>, index: usize, found: &str) -> Error {
+        let offset = self.start + index as u64 * reading.encoding.point_bytes::<F>();
         let place = format!("{}, offset {offset}, point {index}", self.what);
         Error::invalid(place, found, format!("a point of {}", F::GROUP))
     }
@@ -170,7 +202,8 @@ impl<S: Source + ?Sized> Points<'_, S> {
             if F::in_subgroup(&point) {
                 return Ok(());
             }
-            Err(self.wrong::<F>(index, "a point on the curve but outside the subgroup of order r"))
+            let found = "a point on the curve but outside the subgroup of order r";
+            Err(self.wrong::<F>(reading, index, found))
         })?;
         Err(Error::invalid(
             self.what,
@@ -182,6 +215,80 @@ impl<S: Source + ?Sized> Points<'_, S> {
     /// Reads all points in order.
     pub fn read<F: Coordinate>(&self, reading: Reading<'_>) -> Result<Vec<Affine<F>>> {
         self.read_into(reading, Vec::with_capacity(self.count), |out, _, point| out.push(point))
+    }
+
+    /// Reads a point a variable; those at infinity are left out, and the density says which are not.
+    pub fn read_query<F: Coordinate>(&self, reading: Reading<'_>) -> Result<Query<F>> {
+        // Room for all; what infinity leaves unused is never touched, and is given back.
+        let room: Vec<Affine<F>> = Vec::with_capacity(self.count);
+        let mut present = vec![false; self.count];
+        let mut points = self.read_into(reading, room, |points, i, point| {
+            if !point.is_infinity() {
+                points.push(point);
+                present[i] = true;
+            }
+        })?;
+        points.shrink_to_fit();
+        Ok(Query { points: points.into(), density: Some(Density::from_bits(present)) })
+    }
+}
+
+/// How a file writes how many points follow.
+#[derive(Clone, Copy)]
+pub(crate) enum Count {
+    /// u32, big-endian: bellman.
+    U32Big,
+    /// u64, little-endian: arkworks.
+    U64Little,
+}
+
+/// A counted array of points, found to lie inside its source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Section<F> {
+    pub name: &'static str,
+    /// Offset of the first point.
+    pub start: u64,
+    pub count: usize,
+    encoding: Encoding,
+    coordinate: PhantomData<F>,
+}
+
+impl<F: Coordinate> Section<F> {
+    /// The section whose count stands at `offset`, which lies inside `source` or at its end.
+    pub fn find<S: Source + ?Sized>(
+        source: &S,
+        name: &'static str,
+        offset: u64,
+        count: Count,
+        encoding: Encoding,
+    ) -> Result<Self> {
+        let width = match count {
+            Count::U32Big => 4,
+            Count::U64Little => 8,
+        };
+        let mut cursor = Cursor::new(source, name, offset, source.len().min(offset + width));
+        let count = match count {
+            Count::U32Big => u32::from_be_bytes(cursor.bytes("number of points")?).into(),
+            Count::U64Little => cursor.u64("number of points")?,
+        };
+        let (start, bytes) = (offset + width, encoding.point_bytes::<F>());
+        let left = source.len() - start;
+        if count > left / bytes {
+            let place = format!("{name}, offset {offset}, number of points");
+            let expected = format!("at most {} in the remaining {left} bytes", left / bytes);
+            return Err(Error::invalid(place, count, expected));
+        }
+        Ok(Self { name, start, count: count as usize, encoding, coordinate: PhantomData })
+    }
+
+    /// The offset behind the last point.
+    pub fn end(&self) -> u64 {
+        self.start + self.count as u64 * self.encoding.point_bytes::<F>()
+    }
+
+    /// The points, to be read in the section's encoding.
+    pub fn points<'c, S: Source + ?Sized>(&self, source: &'c S) -> Points<'c, S> {
+        Points { source, what: self.name, start: self.start, count: self.count }
     }
 }
 
@@ -199,6 +306,7 @@ pub(crate) fn read_point<F: Coordinate, S: Source + ?Sized>(
 pub(crate) fn encode<F: Coordinate>(point: &Affine<F>, encoding: Encoding, out: &mut Vec<u8>) {
     match encoding {
         Encoding::Snarkjs => out.extend_from_slice(bytemuck::bytes_of(point)),
+        Encoding::ZcashCompressed => F::compress(point, out),
         Encoding::Zcash => {
             let start = out.len();
             let coordinates: Vec<Fp> = F::coordinates(point).collect();

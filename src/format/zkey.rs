@@ -24,7 +24,7 @@ use super::{Progress, Source, expect_length};
 use crate::backend::Matrix;
 use crate::curve::{Affine, Coordinate, G1Affine};
 use crate::field::{Field, Fr};
-use crate::key::{Basis, Density, ProvingKey, Query, VerifyingKey, insecurity, log_domain};
+use crate::key::{Basis, ProvingKey, Query, VerifyingKey, insecurity, log_domain};
 use crate::{Error, Result};
 
 /// Bytes of a coefficient's record.
@@ -232,18 +232,7 @@ impl<'a, S: Source + ?Sized> Zkey<'a, S> {
         len: usize,
         reading: Reading<'_>,
     ) -> Result<Query<F>> {
-        // Room for all; what infinity leaves unused is never touched, and is given back.
-        let room: Vec<Affine<F>> = Vec::with_capacity(len);
-        let mut present = vec![false; len];
-        let mut points =
-            self.points(id, what, len)?.read_into(reading, room, |points, i, point| {
-                if !point.is_infinity() {
-                    points.push(point);
-                    present[i] = true;
-                }
-            })?;
-        points.shrink_to_fit();
-        Ok(Query { points: points.into(), density: Some(Density::from_bits(present)) })
+        self.points(id, what, len)?.read_query(reading)
     }
 
     /// Hands every record of section 4 to `sink(matrix, row, variable, value)`, rows in snarkjs' order.

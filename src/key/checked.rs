@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::ProvingKey;
+use crate::format::arkworks::Pk;
 use crate::format::bellman::Params;
 use crate::format::fbkey::Fbkey;
 use crate::format::zkey::{Header, Options, Zkey};
@@ -84,7 +85,7 @@ pub struct LoadedKey {
     pub insecurity: Option<&'static str>,
 }
 
-/// Loads the proving key at `path`, a `.zkey`, `.params` or `.fbkey`. The last is mapped: see [`Fbkey::map`].
+/// Loads the proving key at `path`, a `.zkey`, `.params`, arkworks' or a `.fbkey`. The last is mapped: see [`Fbkey::map`].
 pub fn load_key(path: &Path, check: &Check, progress: &dyn Progress) -> Result<LoadedKey> {
     let load = || {
         let source = FileSource::open(path)?;
@@ -100,8 +101,15 @@ pub fn load_key(path: &Path, check: &Check, progress: &dyn Progress) -> Result<L
                 let params = Params::open(&source)?;
                 checked(&source, check, progress, |options| params.read(options))
             }
+            Kind::ArkworksPk => {
+                let pk = Pk::open(&source)?;
+                checked(&source, check, progress, |options| pk.read(options))
+            }
             Kind::Fbkey => mapped(&source, check, progress),
-            other => Err(Error::invalid("the file", other, "a .zkey, .params or .fbkey")),
+            other => {
+                let expected = "a .zkey, .params or .fbkey, or arkworks' proving key";
+                Err(Error::invalid("the file", other, expected))
+            }
         }
     };
     load().map_err(|error: Error| error.in_file(path))
