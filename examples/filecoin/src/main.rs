@@ -129,7 +129,7 @@ where
         println!("  plan: {}", proved.plan);
         println!("  high water: {} of {} bytes planned", proved.used_bytes, proved.planned_bytes);
     }
-    println!("{} partitions in {wall:.2?}, synthesis and checks included", done.len());
+    println!("all proofs in {wall:.2?}, synthesis and checks included");
     for usage in engine.usage() {
         let (used, of) = (bytes::text(usage.high_water), bytes::text(usage.capacity));
         println!("{}: {used} of {of} leased at most", usage.name);
