@@ -24,6 +24,8 @@ use crate::statement::Statement;
 type Tree = DiskTree<PoseidonHasher, U8, U0, U0>;
 type Compound = StackedCompound<Tree, Sha256Hasher>;
 
+/// Rows of a partition, those of its inputs among them.
+pub const ROWS: usize = 1_199_642;
 /// Nodes of 32 bytes in the sector.
 const NODES: usize = 8;
 /// A 32 GiB sector has 11.

@@ -1,0 +1,176 @@
+//! Synthesis and keys of the PoRep's circuit, beside bellperson's in the same run. Each figure wants a process of its own, since memory
+//! that was once used stays with a process:
+//!
+//!     cargo run --release --bin measure -- synthesis forebay|bellperson
+//!     cargo run --release --bin measure -- load forebay|bellperson-checked|bellperson-mapped
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use bellperson::groth16::{ParameterSource, Parameters, create_random_proof};
+use blstrs::Bls12;
+use clap::{Parser, Subcommand, ValueEnum};
+use filecoin::{key, porep};
+use forebay::bellpepper02::record;
+use forebay::format::Silent;
+use forebay::format::fbkey::{self, Facts};
+use forebay::key::{Check, Checked, CheckedKeys, load_key};
+use rand::rngs::OsRng;
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+    /// Where keys are kept; the PoRep's is made if it is not there.
+    #[arg(long, global = true, default_value = "target/params")]
+    params: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// One partition: seconds, and the most memory beyond the key.
+    Synthesis { prover: Prover },
+    /// The key's file, whole: seconds.
+    Load { reader: Reader },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Prover {
+    Forebay,
+    Bellperson,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Reader {
+    /// `.fbkey`, whose points were checked when it was made and whose digests are compared now.
+    Forebay,
+    /// `Parameters::read`, every point checked.
+    BellpersonChecked,
+    /// `MappedParameters`, no point checked, and all points decoded as the first proof does.
+    BellpersonMapped,
+}
+
+fn main() -> Result<()> {
+    let Arguments { what, params } = Arguments::parse();
+    let statement = porep::statement(1, &mut OsRng)?;
+    let path = key::make(&params, &statement.params, statement.blank)?;
+    let circuit = statement.circuits.into_iter().next().context("a partition")?;
+    match what {
+        What::Synthesis { prover: Prover::Forebay } => {
+            let before = memory("VmRSS")?;
+            reset_peak()?;
+            let start = Instant::now();
+            let assignment = record(circuit)?;
+            let (elapsed, peak) = (start.elapsed(), memory("VmHWM")?);
+            let rows = assignment.rows.as_ref().map_or(0, |rows| rows.a.len());
+            synthesised("forebay", rows, elapsed, peak - before);
+            println!("  {} bytes wait for the device", assignment.bytes());
+        }
+        What::Synthesis { prover: Prover::Bellperson } => {
+            let key = Parameters::<Bls12>::read(BufReader::new(open(&path)?), false)?;
+            log::set_logger(&Log).map_err(|error| anyhow::anyhow!("{error}"))?;
+            log::set_max_level(log::LevelFilter::Info);
+            let before = memory("VmRSS")?;
+            reset_peak()?;
+            START.get_or_init(Instant::now);
+            create_random_proof(circuit, &key, &mut OsRng)?;
+            let (elapsed, peak) = *SYNTHESISED.get().context("bellperson says when it is done")?;
+            synthesised("bellperson", porep::ROWS, elapsed, peak - before);
+            println!("  {} MiB in the whole proof", (memory("VmHWM")? - before) >> 20);
+        }
+        What::Load { reader } => {
+            let converted = converted(&path, &params)?;
+            // Whoever reads a file for the first time waits for the disk; here nobody does.
+            std::io::copy(&mut open(&path)?, &mut std::io::sink())?;
+            std::io::copy(&mut open(&converted)?, &mut std::io::sink())?;
+            let start = Instant::now();
+            let points = match reader {
+                Reader::Forebay => {
+                    let known = CheckedKeys::in_folder(params.join("checked"));
+                    load_key(&converted, &Check::Once(known), &Silent)?.key.h.len()
+                }
+                Reader::BellpersonChecked => {
+                    Parameters::<Bls12>::read(BufReader::new(open(&path)?), true)?.h.len()
+                }
+                Reader::BellpersonMapped => {
+                    let mapped = Parameters::<Bls12>::build_mapped_parameters(path, false)?;
+                    let key = &mapped;
+                    key.get_l(0)?;
+                    key.get_a(0, 0)?;
+                    key.get_b_g1(0, 0)?;
+                    key.get_b_g2(0, 0)?;
+                    key.get_h(0)?.0.len()
+                }
+            };
+            println!("{points} points of H and all others: {:.3?}", start.elapsed());
+        }
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).with_context(|| path.display().to_string())
+}
+
+/// The key as a `.fbkey` beside it, made if it is not there.
+fn converted(path: &Path, params: &Path) -> Result<PathBuf> {
+    let converted = path.with_extension("fbkey");
+    if !converted.exists() {
+        let known = CheckedKeys::in_folder(params.join("checked"));
+        let loaded = load_key(path, &Check::Once(known), &Silent)?;
+        let facts =
+            Facts { points_checked: loaded.checked != Checked::Skipped, contributions: None };
+        let mut file = tempfile::NamedTempFile::new_in(params)?;
+        let mut out = BufWriter::new(file.as_file_mut());
+        fbkey::write(&loaded.key, facts, &Silent, &mut out)?;
+        out.flush()?;
+        drop(out);
+        file.persist(&converted)?;
+    }
+    Ok(converted)
+}
+
+fn synthesised(who: &str, rows: usize, elapsed: Duration, bytes: u64) {
+    let each = elapsed.as_nanos() as f64 / rows as f64;
+    println!("{who}: {rows} rows synthesised in {elapsed:.2?}, {each:.0} ns a row");
+    println!("  {} MiB at most, beyond what was there before", bytes >> 20);
+}
+
+/// A line of /proc/self/status, in bytes.
+fn memory(line: &str) -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let of = status.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(':'));
+    let kib = of.and_then(|text| text.trim().strip_suffix(" kB")).context("VmRSS of Linux")?;
+    Ok(kib.trim().parse::<u64>()? << 10)
+}
+
+/// Forgets the most memory that was in use (proc(5), clear_refs).
+fn reset_peak() -> Result<()> {
+    Ok(std::fs::write("/proc/self/clear_refs", "5")?)
+}
+
+/// When bellperson was called, and what had happened when it said that synthesis was done.
+static START: OnceLock<Instant> = OnceLock::new();
+static SYNTHESISED: OnceLock<(Duration, u64)> = OnceLock::new();
+
+struct Log;
+
+impl log::Log for Log {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if record.args().to_string().starts_with("synthesis time")
+            && let (Some(start), Ok(peak)) = (START.get(), memory("VmHWM"))
+        {
+            SYNTHESISED.get_or_init(|| (start.elapsed(), peak));
+        }
+    }
+
+    fn flush(&self) {}
+}
