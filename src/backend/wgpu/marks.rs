@@ -191,12 +191,8 @@ impl Shared {
         index: &wgpu::SubmissionIndex,
         mapped: &Receiver<std::result::Result<(), wgpu::BufferAsyncError>>,
     ) -> Result<()> {
-        loop {
-            self.device.check()?;
-            if self.device.wait(index, PATIENCE)? {
-                break;
-            }
-        }
+        self.device.check()?;
+        self.device.wait(index)?;
         loop {
             // Another thread's submission may be what calls back.
             match mapped.recv_timeout(PATIENCE) {
