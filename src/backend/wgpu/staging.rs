@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use rayon::prelude::*;
 
+use super::Gpu;
 use super::commands::Commands;
 use super::device::Device;
 use super::memory::Memory;
-use super::{BACKEND, Gpu};
 use crate::{Error, Result};
 
 /// Bytes of a slot.
@@ -106,7 +106,7 @@ impl Ring {
         let mut start = at;
         for bytes in source.chunks(per_slot * element_bytes) {
             let slot = self.take()?;
-            if let Err(error) = fill(&slot, bytes) {
+            if let Err(error) = fill(&gpu.device, &slot, bytes) {
                 self.give(slot);
                 return Err(error);
             }
@@ -187,11 +187,11 @@ impl Ring {
 }
 
 /// Copies `bytes` to the first bytes of a mapped slot, on several threads.
-fn fill(slot: &wgpu::Buffer, bytes: &[u8]) -> Result<()> {
+fn fill(device: &Device, slot: &wgpu::Buffer, bytes: &[u8]) -> Result<()> {
     let piece = |(i, bytes): (usize, &[u8])| {
         let at = (i * PIECE_BYTES) as u64;
         let view = slot.get_mapped_range_mut(at..at + bytes.len() as u64);
-        view.map(|mut view| view.copy_from_slice(bytes)).map_err(|error| failed(&error))
+        view.map(|mut view| view.copy_from_slice(bytes)).map_err(|error| gone(device, &error))
     };
     match bytes.len() < 2 * PIECE_BYTES {
         true => bytes.chunks(PIECE_BYTES).enumerate().try_for_each(piece),
@@ -208,12 +208,9 @@ fn copy_out(mapped: &[u8], target: &mut [u8]) {
     }
 }
 
-fn failed(error: &impl std::fmt::Display) -> Error {
-    Error::Device {
-        backend: BACKEND,
-        operation: "reaching staged bytes".into(),
-        reason: error.to_string(),
-    }
+/// A slot that is ours cannot be reached only if its device is gone, which may not have been told yet.
+fn gone(device: &Device, error: &impl std::fmt::Display) -> Error {
+    device.check().err().unwrap_or_else(|| device.lose(format!("reaching staged bytes: {error}")))
 }
 
 /// Bytes on their way to the host.
@@ -253,10 +250,12 @@ impl Reading {
     pub fn finish<R>(self, read: impl FnOnce(&[u8]) -> R) -> Result<R> {
         // First whether the work was done at all.
         self.receive(&self.done)??;
-        self.receive(&self.mapped)?.map_err(|error| failed(&error))?;
+        self.receive(&self.mapped)?.map_err(|error| gone(&self.device, &error))?;
         let result = {
-            let view =
-                self.buffer.get_mapped_range(..self.bytes).map_err(|error| failed(&error))?;
+            let view = self
+                .buffer
+                .get_mapped_range(..self.bytes)
+                .map_err(|error| gone(&self.device, &error))?;
             read(&view)
         };
         self.buffer.unmap();
@@ -272,8 +271,7 @@ impl Reading {
                 Ok(value) => return Ok(value),
                 Err(RecvTimeoutError::Timeout) => self.device.check()?,
                 Err(RecvTimeoutError::Disconnected) => {
-                    self.device.check()?;
-                    return Err(failed(&"the submission was dropped"));
+                    return Err(gone(&self.device, &"the submission was dropped"));
                 }
             }
         }
