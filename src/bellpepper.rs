@@ -51,12 +51,12 @@ macro_rules! bellpepper {
     ($(#[$doc:meta])* $module:ident, $core:ident) => {
         $(#[$doc])*
         pub mod $module {
+            use std::sync::Arc;
+
             use $core::{
                 Circuit, ConstraintSystem, Index, LinearCombination, SynthesisError, Variable,
             };
             use blstrs::Scalar;
-
-            use std::sync::Arc;
 
             use super::fr;
             use crate::circuit::{self, Constraints, Recording, Sizes, Structure};
@@ -147,6 +147,16 @@ macro_rules! bellpepper {
             /// Rows, and no values.
             struct Shape(Structure);
 
+            /// A row's sums.
+            fn sides(
+                a: impl FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
+                b: impl FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
+                c: impl FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
+            ) -> [LinearCombination<Scalar>; 3] {
+                let zero = LinearCombination::zero;
+                [a(zero()), b(zero()), c(zero())]
+            }
+
             fn terms(
                 sum: &LinearCombination<Scalar>,
             ) -> impl Iterator<Item = (circuit::Variable, Fr)> + '_ {
@@ -175,11 +185,7 @@ macro_rules! bellpepper {
                     LC: FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
                 {
                     if ROWS {
-                        let [a, b, c] = [
-                            a(LinearCombination::zero()),
-                            b(LinearCombination::zero()),
-                            c(LinearCombination::zero()),
-                        ];
+                        let [a, b, c] = sides(a, b, c);
                         self.0.row(terms(&a), terms(&b), terms(&c), || name().into());
                     }
                 }
@@ -205,11 +211,7 @@ macro_rules! bellpepper {
                     LB: FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
                     LC: FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
                 {
-                    let [a, b, c] = [
-                        a(LinearCombination::zero()),
-                        b(LinearCombination::zero()),
-                        c(LinearCombination::zero()),
-                    ];
+                    let [a, b, c] = sides(a, b, c);
                     self.0.row(terms(&a), terms(&b), terms(&c));
                 }
             }

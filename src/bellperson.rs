@@ -1,7 +1,7 @@
 //! bellperson's own functions, by its names and in its argument order, over an [`Engine`]: whoever called bellperson changes an import.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
 use blst::{blst_fp2, blst_p1_affine, blst_p2_affine};
@@ -9,11 +9,15 @@ use blstrs::{G1Affine, G2Affine};
 use rayon::prelude::*;
 
 use crate::backend::bit_reverse;
-use crate::curve;
+use crate::curve::{self, Affine, Coordinate};
 use crate::engine::{Devices, Engine, Options};
 use crate::field::{Fp, Fp2};
 use crate::format::Silent;
-use crate::key::{Check, CheckedKeys, LoadedKey, ProvingKey, load_key};
+use crate::format::bellman::Shape;
+use crate::format::points::{Encoding, encode};
+use crate::key::{
+    Basis, Check, CheckedKeys, Density, LoadedKey, ProvingKey, Query, VerifyingKey, load_key,
+};
 use crate::{Error, Result};
 
 static ENGINE: Mutex<Option<Arc<Engine>>> = Mutex::new(None);
@@ -42,18 +46,90 @@ pub fn use_engine(engine: Arc<Engine>) {
 /// The same point: both are affine and Montgomery, and infinity is all zero.
 fn g1(point: &G1Affine) -> curve::G1Affine {
     let blst_p1_affine { x, y } = point.as_ref();
-    curve::Affine([Fp(x.l), Fp(y.l)])
+    Affine([Fp(x.l), Fp(y.l)])
 }
 
 /// The same point.
 fn g2(point: &G2Affine) -> curve::G2Affine {
     let blst_p2_affine { x, y } = point.as_ref();
-    curve::Affine([x, y].map(|blst_fp2 { fp: [c0, c1] }| Fp2::new(Fp(c0.l), Fp(c1.l))))
+    Affine([x, y].map(|blst_fp2 { fp: [c0, c1] }| Fp2::new(Fp(c0.l), Fp(c1.l))))
 }
 
-/// H in the prover's order; the last coefficient, whose index is all ones, would stand last.
-fn h_in_order(h: &[G1Affine], log_n: u32) -> Vec<curve::G1Affine> {
-    (0..h.len()).into_par_iter().map(|j| g1(&h[bit_reverse(j, log_n)])).collect()
+/// The bytes of a point, as bellperson reads them.
+fn encoded<F: Coordinate, const BYTES: usize>(point: &Affine<F>) -> [u8; BYTES] {
+    let mut bytes = Vec::with_capacity(BYTES);
+    encode(point, Encoding::Zcash, &mut bytes);
+    bytes.try_into().expect("the length of an uncompressed point")
+}
+
+/// bellperson's parameters: points of blstrs, whatever version holds them.
+struct Points<'a> {
+    vk: VerifyingKey,
+    beta_g1: curve::G1Affine,
+    delta_g1: curve::G1Affine,
+    /// H, L, A and B.
+    in_g1: [&'a Arc<Vec<G1Affine>>; 4],
+    b_g2: &'a Arc<Vec<G2Affine>>,
+}
+
+/// Points that were taken over. While these pointers are held no other vector can be where they point.
+struct Known {
+    in_g1: [Weak<Vec<G1Affine>>; 4],
+    b_g2: Weak<Vec<G2Affine>>,
+    key: Arc<ProvingKey>,
+}
+
+impl Points<'_> {
+    /// The key; no point is checked.
+    fn key(&self) -> Result<ProvingKey> {
+        let Self { vk, beta_g1, delta_g1, in_g1: [h, l, a, b_g1], b_g2 } = self;
+        if vk.ic.is_empty() {
+            return Err(Error::invalid("IC", "no points", "at least that of the constant 1"));
+        }
+        let b = [b_g1.len(), b_g2.len()];
+        let Shape { inputs, log_n, .. } = Shape::new(vk.ic.len(), h.len(), l.len(), a.len(), b)?;
+        let query =
+            |points: &[G1Affine]| Query { points: points.iter().map(g1).collect(), density: None };
+        // The last coefficient, whose index is all ones, would stand last.
+        let h: Vec<_> =
+            (0..h.len()).into_par_iter().map(|j| g1(&h[bit_reverse(j, log_n)])).collect();
+        Ok(ProvingKey {
+            log_n,
+            inputs,
+            variables: inputs + l.len(),
+            basis: Basis::Coefficients,
+            vk: vk.clone(),
+            beta_g1: *beta_g1,
+            delta_g1: *delta_g1,
+            a: query(a),
+            b_g1: query(b_g1),
+            b_g2: Query { points: b_g2.iter().map(g2).collect(), density: None },
+            l: Query { density: Some(Density::full(l.len())), ..query(l) },
+            h: h.into(),
+            matrices: None,
+        })
+    }
+
+    /// The key, made once as long as someone has these points.
+    fn kept_key(&self) -> Result<Arc<ProvingKey>> {
+        static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|known| known.in_g1.iter().all(|points| points.strong_count() > 0));
+        if let Some(known) = known.iter().find(|known| self.same_as(known)) {
+            return Ok(known.key.clone());
+        }
+        let key = Arc::new(self.key()?);
+        let (in_g1, b_g2) = (self.in_g1.map(Arc::downgrade), Arc::downgrade(self.b_g2));
+        known.push(Known { in_g1, b_g2, key: key.clone() });
+        Ok(key)
+    }
+
+    fn same_as(&self, Known { in_g1, b_g2, key }: &Known) -> bool {
+        let mut in_g1 = in_g1.iter().zip(self.in_g1);
+        in_g1.all(|(known, points)| known.as_ptr() == Arc::as_ptr(points))
+            && b_g2.as_ptr() == Arc::as_ptr(self.b_g2)
+            && (&key.vk, key.beta_g1, key.delta_g1) == (&self.vk, self.beta_g1, self.delta_g1)
+    }
 }
 
 /// A key's file when it was loaded.
@@ -122,7 +198,7 @@ macro_rules! bellperson {
         /// ```
         pub mod $module {
             use std::io;
-            use std::sync::{Arc, Mutex, PoisonError, Weak};
+            use std::sync::Arc;
 
             use $module::groth16::{MappedParameters, Parameters, Proof, VerifyingKey};
             use $module::{Circuit, SynthesisError};
@@ -131,14 +207,12 @@ macro_rules! bellperson {
             use pairing::{Engine as Pairing, MultiMillerLoop};
             use rand_core::RngCore;
 
-            use super::{g1, g2, h_in_order, key_of_file};
-            use crate::array::Array;
+            use super::{Points, encoded, g1, g2, key_of_file};
             use crate::bellpepper::fr;
-            use crate::engine::Priority;
-            use crate::format::points::{Encoding, encode};
-            use crate::groth16::Blinding;
-            use crate::key::{self, Basis, Density, ProvingKey, Query};
             use crate::circuit::Sizes;
+            use crate::engine::Priority;
+            use crate::groth16::Blinding;
+            use crate::key::{self, ProvingKey};
             use crate::{Error, Result, bellpepper02, proof};
 
             pub use super::{engine, use_engine};
@@ -156,19 +230,7 @@ macro_rules! bellperson {
             /// proof, since each is verified.
             impl KeySource<Bls12> for &Parameters<Bls12> {
                 fn proving_key(&self) -> Result<Arc<ProvingKey>> {
-                    static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
-                    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-                    known.retain(|known| known.g1.iter().all(|points| points.strong_count() > 0));
-                    if let Some(known) = known.iter().find(|known| known.is(self)) {
-                        return Ok(known.key.clone());
-                    }
-                    let key = Arc::new(proving_key(self)?);
-                    known.push(Known {
-                        g1: [&self.h, &self.l, &self.a, &self.b_g1].map(Arc::downgrade),
-                        g2: Arc::downgrade(&self.b_g2),
-                        key: key.clone(),
-                    });
-                    Ok(key)
+                    points(self).kept_key()
                 }
             }
 
@@ -183,25 +245,6 @@ macro_rules! bellperson {
             impl KeySource<Bls12> for &Arc<ProvingKey> {
                 fn proving_key(&self) -> Result<Arc<ProvingKey>> {
                     Ok(Arc::clone(self))
-                }
-            }
-
-            /// Parameters that were taken over. While these pointers are held no other vector can be where they point.
-            struct Known {
-                g1: [Weak<Vec<G1Affine>>; 4],
-                g2: Weak<Vec<G2Affine>>,
-                key: Arc<ProvingKey>,
-            }
-
-            impl Known {
-                fn is(&self, params: &Parameters<Bls12>) -> bool {
-                    let Parameters { vk, h, l, a, b_g1, b_g2 } = params;
-                    let same_g1 = self.g1.iter().zip([h, l, a, b_g1]);
-                    self.g2.as_ptr() == Arc::as_ptr(b_g2)
-                        && same_g1.into_iter().all(|(known, points)| known.as_ptr() == Arc::as_ptr(points))
-                        && self.key.vk == verifying_key(vk)
-                        && self.key.beta_g1 == g1(&vk.beta_g1)
-                        && self.key.delta_g1 == g1(&vk.delta_g1)
                 }
             }
 
@@ -221,34 +264,14 @@ macro_rules! bellperson {
             /// # Errors
             /// If its parts do not fit together.
             pub fn proving_key(params: &Parameters<Bls12>) -> Result<ProvingKey> {
+                points(params).key()
+            }
+
+            fn points(params: &Parameters<Bls12>) -> Points<'_> {
                 let Parameters { vk, h, l, a, b_g1, b_g2 } = params;
-                let log_n = key::log_domain("the key, H plus 1 (the domain)", h.len() as u64 + 1)?;
-                let (inputs, variables) = (vk.ic.len(), vk.ic.len() + l.len());
-                let fits = (inputs..=variables).contains(&a.len())
-                    && b_g1.len() == b_g2.len()
-                    && b_g1.len() <= variables
-                    && inputs > 0;
-                if !fits {
-                    let found = format!("IC {inputs}, L {}, A {}, B {} and {}", l.len(), a.len(), b_g1.len(), b_g2.len());
-                    return Err(Error::invalid("the key, numbers of points", found, "those of one circuit"));
-                }
-                let in_g1 = |points: &[G1Affine]| -> Array<_> { points.iter().map(g1).collect() };
-                let query = |points: &[G1Affine]| Query { points: in_g1(points), density: None };
-                Ok(ProvingKey {
-                    log_n,
-                    inputs,
-                    variables,
-                    basis: Basis::Coefficients,
-                    vk: verifying_key(vk),
-                    beta_g1: g1(&vk.beta_g1),
-                    delta_g1: g1(&vk.delta_g1),
-                    a: query(a),
-                    b_g1: query(b_g1),
-                    b_g2: Query { points: b_g2.iter().map(g2).collect(), density: None },
-                    l: Query { density: Some(Density::full(l.len())), ..query(l) },
-                    h: h_in_order(h, log_n).into(),
-                    matrices: None,
-                })
+                let [beta_g1, delta_g1] = [g1(&vk.beta_g1), g1(&vk.delta_g1)];
+                let vk = verifying_key(vk);
+                Points { vk, beta_g1, delta_g1, in_g1: [h, l, a, b_g1], b_g2 }
             }
 
             /// A proof as bellperson's.
@@ -260,15 +283,10 @@ macro_rules! bellperson {
             where
                 E: MultiMillerLoop + Pairing<Fr = Scalar, G1Affine = G1Affine, G2Affine = G2Affine>,
             {
-                fn encoded<F: crate::curve::Coordinate, const N: usize>(point: &crate::curve::Affine<F>) -> [u8; N] {
-                    let mut bytes = Vec::with_capacity(N);
-                    encode(point, Encoding::Zcash, &mut bytes);
-                    bytes.try_into().expect("the length of the encoding")
-                }
                 let in_g1 = |point| {
-                    G1Affine::from_uncompressed_unchecked(&encoded::<_, 96>(point)).expect("an encoding of ours")
+                    G1Affine::from_uncompressed_unchecked(&encoded(point)).expect("an encoding of ours")
                 };
-                let b = G2Affine::from_uncompressed_unchecked(&encoded::<_, 192>(&proof.b));
+                let b = G2Affine::from_uncompressed_unchecked(&encoded(&proof.b));
                 Proof { a: in_g1(&proof.a), b: b.expect("an encoding of ours"), c: in_g1(&proof.c) }
             }
 

@@ -41,16 +41,16 @@ pub struct Sizes {
 /// The counts of an assignment that was recorded.
 #[derive(Clone, Copy)]
 struct Known {
-    values: compact::Sizes,
+    values: compact::Counts,
     /// Of A and B.
-    rows: Option<[compact::Sizes; 2]>,
+    rows: Option<[compact::Counts; 2]>,
     bytes: u64,
 }
 
 impl Sizes {
     /// Nothing but the circuit's key is known.
     pub fn of_key(key: &ProvingKey) -> Self {
-        let wide = |len: usize| compact::Sizes { len, small: 0, wide: len }.bytes();
+        let wide = |len: usize| compact::Counts { len, small: 0, wide: len }.bytes();
         let set = |len: usize| 8 * len.div_ceil(64) as u64;
         let of_rows = match key.matrices {
             Some(_) => 0,
@@ -72,8 +72,8 @@ impl Sizes {
     pub fn learn(&self, assignment: &Assignment) {
         let rows = assignment.rows.as_ref();
         self.known.get_or_init(|| Known {
-            values: assignment.values.sizes(),
-            rows: rows.map(|rows| [&rows.a, &rows.b].map(|side| side.sizes())),
+            values: assignment.values.counts(),
+            rows: rows.map(|rows| [&rows.a, &rows.b].map(|side| side.counts())),
             bytes: assignment.bytes(),
         });
     }

@@ -271,14 +271,10 @@ impl DeviceOptions {
     #[cfg(feature = "cuda")]
     fn add_cards(&self, devices: &mut Devices, record: bool) -> Result<()> {
         let options = cuda::Options { vram: self.vram, record };
-        let indices = match self.device {
-            Some(index) => vec![index],
-            None => (0..cuda::devices()?.len()).collect(),
-        };
-        for index in indices {
-            devices.add(move || Cuda::open(index, options))?;
+        match self.device {
+            Some(index) => devices.add(move || Cuda::open(index, options)),
+            None => devices.add_cards(options),
         }
-        Ok(())
     }
 }
 

@@ -112,7 +112,7 @@ impl Block {
 
 /// How many elements a vector has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sizes {
+pub struct Counts {
     /// All.
     pub len: usize,
     /// Those below 2^32 that are not bits, and their negatives.
@@ -121,7 +121,7 @@ pub struct Sizes {
     pub wide: usize,
 }
 
-impl Sizes {
+impl Counts {
     /// Bytes of such a vector.
     pub fn bytes(&self) -> u64 {
         let Self { len, small, wide } = *self;
@@ -148,26 +148,23 @@ impl Compact {
     }
 
     /// No elements, with room for so many.
-    pub fn with_sizes(sizes: Sizes) -> Self {
-        let mut compact = Self::with_capacity(sizes.len);
-        compact.small.reserve_exact(sizes.small);
-        compact.wide.reserve_exact(sizes.wide);
+    pub fn with_counts(counts: Counts) -> Self {
+        let mut compact = Self::with_capacity(counts.len);
+        compact.small.reserve_exact(counts.small);
+        compact.wide.reserve_exact(counts.wide);
         compact
     }
 
     /// How many elements of each kind there are.
-    pub fn sizes(&self) -> Sizes {
-        Sizes { len: self.len, small: self.small.len(), wide: self.wide.len() }
+    pub fn counts(&self) -> Counts {
+        Counts { len: self.len, small: self.small.len(), wide: self.wide.len() }
     }
 
     /// Gives back the room that more elements would have had.
     pub fn shrink(&mut self) {
         fn shrink<T: Pod>(vector: &mut Vec<T>) {
             if vector.len() < vector.capacity() {
-                let mut exact = Vec::with_capacity(vector.len());
-                exact.extend_from_slice(vector);
-                bytemuck::cast_slice_mut::<T, u8>(vector).zeroize();
-                *vector = exact;
+                move_wiping(vector, vector.len());
             }
         }
         shrink(&mut self.blocks);
@@ -287,22 +284,12 @@ impl Compact {
             part
         };
         let parts: Vec<Self> = values.par_chunks(part).map(pack).collect();
-        let mut whole = Self::with_capacity(values.len());
-        whole.small.reserve_exact(parts.iter().map(|part| part.small.len()).sum());
-        whole.wide.reserve_exact(parts.iter().map(|part| part.wide.len()).sum());
-        for part in &parts {
-            let index = |len: usize| u32::try_from(len).expect("fewer than 2^32 values");
-            let (small, wide) = (index(whole.small.len()), index(whole.wide.len()));
-            let moved = part.blocks.iter().map(|b| Block {
-                small: b.small + small,
-                wide: b.wide + wide,
-                ..*b
-            });
-            whole.blocks.extend(moved);
-            whole.small.extend_from_slice(&part.small);
-            whole.wide.extend_from_slice(&part.wide);
-            whole.len += part.len;
-        }
+        let mut whole = Self::with_counts(Counts {
+            len: values.len(),
+            small: parts.iter().map(|part| part.small.len()).sum(),
+            wide: parts.iter().map(|part| part.wide.len()).sum(),
+        });
+        parts.iter().for_each(|part| whole.append(part));
         whole
     }
 
@@ -372,7 +359,7 @@ impl Compact {
 
     /// Bytes of blocks and values: what is held, staged and uploaded.
     pub fn bytes(&self) -> u64 {
-        self.sizes().bytes()
+        self.counts().bytes()
     }
 }
 
@@ -417,11 +404,16 @@ fn push_wiping<T: Pod>(vector: &mut Vec<T>, value: T) {
 fn reserve_wiping<T: Pod>(vector: &mut Vec<T>, additional: usize) {
     let need = vector.len() + additional;
     if need > vector.capacity() {
-        let mut larger = Vec::with_capacity(need.max(2 * vector.len()).max(16));
-        larger.extend_from_slice(vector);
-        bytemuck::cast_slice_mut::<T, u8>(vector).zeroize();
-        *vector = larger;
+        move_wiping(vector, need.max(2 * vector.len()).max(16));
     }
+}
+
+/// Moves a vector to where there is room for `capacity` elements, and wipes what it leaves behind.
+fn move_wiping<T: Pod>(vector: &mut Vec<T>, capacity: usize) {
+    let mut moved = Vec::with_capacity(capacity);
+    moved.extend_from_slice(vector);
+    bytemuck::cast_slice_mut::<T, u8>(vector).zeroize();
+    *vector = moved;
 }
 
 #[cfg(test)]

@@ -34,6 +34,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+#[cfg(feature = "cuda")]
+use crate::backend::cuda;
 use crate::backend::{Backend, DeviceInfo, cpu::Cpu};
 use crate::budget::Budget;
 use crate::groth16::Blinding;
@@ -133,19 +135,27 @@ impl Devices {
     /// If there are cards and one cannot be opened.
     pub fn fastest() -> Result<Self> {
         #[cfg(feature = "cuda")]
-        match crate::backend::cuda::devices() {
-            Ok(cards) => {
+        match cuda::devices() {
+            Ok(_) => {
                 let mut devices = Self::new();
-                for card in cards {
-                    devices.add(move || {
-                        crate::backend::cuda::Cuda::open(card.index, Default::default())
-                    })?;
-                }
+                devices.add_cards(cuda::Options::default())?;
                 return Ok(devices);
             }
             Err(error) => tracing::info!("{error}; computing on the CPU"),
         }
         Ok(Self::cpu())
+    }
+
+    /// Opens every NVIDIA card.
+    ///
+    /// # Errors
+    /// If there is none, or one cannot be opened.
+    #[cfg(feature = "cuda")]
+    pub fn add_cards(&mut self, options: cuda::Options) -> Result<()> {
+        for card in cuda::devices()? {
+            self.add(move || cuda::Cuda::open(card.index, options))?;
+        }
+        Ok(())
     }
 
     /// The CPU alone.

@@ -155,14 +155,7 @@ pub fn write_zkey<B: Backend, S: Source + ?Sized>(
     let Columns { mut a, b, mut c } = columns;
     a.iter_mut().zip(&lagrange[first_extra..first_extra + inputs]).for_each(|(a, l)| *a += *l);
     drop(lagrange);
-    // beta A + alpha B + C, over gamma = 1 for the inputs and over delta for the rest
-    let inverse_delta = secrets.delta.inverse();
-    c.par_iter_mut().zip(&a[..]).zip(&b[..]).enumerate().for_each(|(i, ((c, a), b))| {
-        *c += secrets.beta * *a + secrets.alpha * *b;
-        if i >= inputs {
-            *c *= inverse_delta;
-        }
-    });
+    combine(&mut c, &a, &b, inputs, secrets);
     let h = h_scalars(secrets, log_n, options)?;
     tracing::info!("scalars computed in {:.1?}", started.elapsed());
 
@@ -231,6 +224,17 @@ pub fn write_zkey<B: Backend, S: Source + ?Sized>(
 
 /// Numbers from which the secrets could be computed, wiped as they are.
 type Derived = Zeroizing<Vec<Fr>>;
+
+/// From the variables' polynomials of C at tau those of beta A + alpha B + C, over gamma = 1 for the inputs and over delta for the rest.
+fn combine(c: &mut [Fr], a: &[Fr], b: &[Fr], inputs: usize, secrets: &Secrets) {
+    let inverse_delta = secrets.delta.inverse();
+    c.par_iter_mut().zip(a).zip(b).enumerate().for_each(|(i, ((c, a), b))| {
+        *c += secrets.beta * *a + secrets.alpha * *b;
+        if i >= inputs {
+            *c *= inverse_delta;
+        }
+    });
+}
 
 /// Terms of A, B and C, each times its row's Lagrange polynomial at tau; wiped.
 type Weighted = [Zeroizing<Vec<Term>>; 3];
@@ -361,6 +365,7 @@ fn h_scalars(secrets: &Secrets, log_n: u32, options: Options) -> Result<Derived>
     Ok(h)
 }
 
+/// A key on its way out: what is written, and the points as they are made.
 struct Writer<'a, W> {
     out: &'a mut W,
     made: Made,

@@ -33,8 +33,8 @@ impl Recording {
     /// The same, with room for as much as `sizes` knows of.
     pub fn with_room(sizes: &Sizes) -> Self {
         let Some(known) = sizes.known.get() else { return Self::new() };
-        let aux = Compact::with_sizes(known.values);
-        let [a, b] = known.rows.unwrap_or_default().map(Compact::with_sizes);
+        let aux = Compact::with_counts(known.values);
+        let [a, b] = known.rows.unwrap_or_default().map(Compact::with_counts);
         let set = || Set { words: Vec::with_capacity(known.values.len.div_ceil(64)), len: 0 };
         Self { aux, a, b, a_aux: set(), b_aux: set(), ..Self::new() }
     }

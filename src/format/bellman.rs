@@ -9,7 +9,7 @@ use super::zkey::Options;
 use crate::backend::bit_reverse;
 use crate::curve::{Affine, Coordinate, G1Affine};
 use crate::field::{Fp, Fp2};
-use crate::key::{Basis, ProvingKey, Query, VerifyingKey, log_domain};
+use crate::key::{Basis, Density, ProvingKey, Query, VerifyingKey, log_domain};
 use crate::{Error, Result};
 
 /// A `.vk` file: what verifies, and the two points of G1 that only a prover uses.
@@ -100,6 +100,25 @@ pub struct Shape {
     pub log_n: u32,
 }
 
+impl Shape {
+    /// The lengths of IC, H, L, A, and of B in both groups, if they are those of one circuit.
+    pub(crate) fn new(inputs: usize, h: usize, l: usize, a: usize, b: [usize; 2]) -> Result<Self> {
+        let log_n = log_domain("H, number of points plus 1 (the domain)", h as u64 + 1)?;
+        let variables = inputs + l;
+        if !(inputs..=variables).contains(&a) {
+            let expected = format!("{inputs} (the inputs) to {variables} (all variables)");
+            return Err(Error::invalid("A, number of points", a, expected));
+        }
+        let [b, in_g2] = b;
+        if b != in_g2 || b > variables {
+            let found = format!("{b} in G1 and {in_g2} in G2");
+            let expected = format!("the same, at most {variables}");
+            return Err(Error::invalid("B, number of points", found, expected));
+        }
+        Ok(Self { inputs, h, l, a, b, log_n })
+    }
+}
+
 /// A `.params` file whose sections were found to fit the file and one another.
 pub struct Params<'a, S: ?Sized> {
     source: &'a S,
@@ -131,24 +150,8 @@ impl<'a, S: Source + ?Sized> Params<'a, S> {
                 "the end of the file",
             ));
         }
-        let inputs = vk.vk.ic.len();
-        let log_n = log_domain("H, number of points plus 1 (the domain)", h.count as u64 + 1)?;
-        if !(inputs..=inputs + l.count).contains(&a.count) {
-            return Err(Error::invalid(
-                "A, number of points",
-                a.count,
-                format!("{inputs} (the inputs) to {} (all variables)", inputs + l.count),
-            ));
-        }
-        if b_g1.count != b_g2.count || b_g1.count > inputs + l.count {
-            let found = format!("{} in G1 and {} in G2", b_g1.count, b_g2.count);
-            return Err(Error::invalid(
-                "B, number of points",
-                found,
-                format!("the same, at most {}", inputs + l.count),
-            ));
-        }
-        let shape = Shape { inputs, h: h.count, l: l.count, a: a.count, b: b_g1.count, log_n };
+        let b = [b_g1.count, b_g2.count];
+        let shape = Shape::new(vk.vk.ic.len(), h.count, l.count, a.count, b)?;
         Ok(Self { source, vk, shape, h, l, a, b_g1, b_g2 })
     }
 
@@ -173,7 +176,6 @@ impl<'a, S: Source + ?Sized> Params<'a, S> {
             },
         )?;
         let query = |points: Vec<_>| Query { points: points.into(), density: None };
-        let everyone = crate::key::Density::from_bits(std::iter::repeat_n(true, shape.l));
         Ok(ProvingKey {
             log_n: shape.log_n,
             inputs: shape.inputs,
@@ -190,7 +192,7 @@ impl<'a, S: Source + ?Sized> Params<'a, S> {
             },
             l: Query {
                 points: self.l.points(self.source).read(reading)?.into(),
-                density: Some(everyone),
+                density: Some(Density::full(shape.l)),
             },
             h: h.into(),
             matrices: None,

@@ -5,8 +5,8 @@ use std::io::Write;
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
-use super::points::{self, Made};
-use super::{CHUNK, Derived, Secrets, lagrange};
+use super::points;
+use super::{CHUNK, Derived, Secrets, Writer, combine, lagrange};
 use crate::backend::{Backend, Matrix};
 use crate::circuit::Constraints;
 use crate::curve::{Affine, Coordinate};
@@ -40,14 +40,7 @@ pub fn write_params<B: Backend>(
         .collect();
     drop(lagrange);
     let [a, b, mut c] = columns.try_into().expect("three matrices");
-    // beta A + alpha B + C, over gamma = 1 for the inputs and over delta for the rest
-    let inverse_delta = secrets.delta.inverse();
-    c.par_iter_mut().zip(&a[..]).zip(&b[..]).enumerate().for_each(|(i, ((c, a), b))| {
-        *c += secrets.beta * *a + secrets.alpha * *b;
-        if i >= inputs {
-            *c *= inverse_delta;
-        }
-    });
+    combine(&mut c, &a, &b, inputs, secrets);
     if let Some(aux) = c[inputs..].iter().position(Field::is_zero) {
         let place = format!("the circuit, private variable {aux}");
         return Err(Error::invalid(place, "no row that it stands in", "one or more"));
@@ -78,16 +71,16 @@ pub fn write_params<B: Backend>(
             });
         });
         let mut out = Writer { out, made, progress };
-        out.points::<Fp>(2)?;
-        out.points::<Fp2>(2)?;
-        out.points::<Fp>(1)?;
-        out.points::<Fp2>(1)?;
-        out.section::<Fp>(inputs)?;
-        out.section::<Fp>(h.len())?;
-        out.section::<Fp>(c.len() - inputs)?;
-        out.section::<Fp>(a.len())?;
-        out.section::<Fp>(b.len())?;
-        out.section::<Fp2>(b.len())
+        out.encoded::<Fp>(2)?;
+        out.encoded::<Fp2>(2)?;
+        out.encoded::<Fp>(1)?;
+        out.encoded::<Fp2>(1)?;
+        out.counted::<Fp>(inputs)?;
+        out.counted::<Fp>(h.len())?;
+        out.counted::<Fp>(c.len() - inputs)?;
+        out.counted::<Fp>(a.len())?;
+        out.counted::<Fp>(b.len())?;
+        out.counted::<Fp2>(b.len())
     })
 }
 
@@ -121,27 +114,17 @@ fn powers(secrets: &Secrets, log_n: u32) -> Derived {
     h
 }
 
-struct Writer<'a, W> {
-    out: &'a mut W,
-    made: Made,
-    progress: &'a dyn Progress,
-}
-
 impl<W: Write> Writer<'_, W> {
-    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(Error::io("the new key".as_ref()))
-    }
-
     /// The next `count` points behind their number.
-    fn section<F: Coordinate>(&mut self, count: usize) -> Result<()> {
+    fn counted<F: Coordinate>(&mut self, count: usize) -> Result<()> {
         let number = u32::try_from(count)
             .map_err(|_| Error::invalid("a section of the new key, points", count, "below 2^32"))?;
         self.bytes(&number.to_be_bytes())?;
-        self.points::<F>(count)
+        self.encoded::<F>(count)
     }
 
     /// The next `count` points.
-    fn points<F: Coordinate>(&mut self, count: usize) -> Result<()> {
+    fn encoded<F: Coordinate>(&mut self, count: usize) -> Result<()> {
         let mut left = count;
         while left > 0 {
             let made = self.made.next()?;

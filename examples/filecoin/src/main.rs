@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use filecoin::statement::Statement;
 use filecoin::{key, porep, prove, window_post, winning_post};
 use forebay::backend::cpu::Cpu;
-use forebay::backend::cuda::{self, Cuda};
+use forebay::backend::cuda;
 use forebay::bytes;
 use forebay::engine::{Devices, Engine};
 use rand::rngs::OsRng;
@@ -158,9 +158,7 @@ fn devices(options: &Options, record: bool) -> forebay::Result<Devices> {
     let cards = || {
         let options = cuda::Options { vram: options.vram, record };
         let mut devices = Devices::new();
-        for index in 0..cuda::devices()?.len() {
-            devices.add(move || Cuda::open(index, options))?;
-        }
+        devices.add_cards(options)?;
         Ok(devices)
     };
     match options.backend {
