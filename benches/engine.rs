@@ -105,7 +105,7 @@ fn key_of(circuit: &Circuit) -> forebay::Result<(Arc<ProvingKey>, Arc<Assignment
     let r1cs = R1cs::read(&r1cs[..])?;
     let mut file = Vec::new();
     write_zkey(&Cpu::open(), &r1cs, &Secrets::random()?, Default::default(), &Silent, &mut file)?;
-    let options = ReadOptions { check_points: false, progress: &Silent };
+    let options = ReadOptions { check_points: false, scratch: None, progress: &Silent };
     let key = Zkey::open(&file[..])?.read(options)?;
     Ok((Arc::new(key), Arc::new(Assignment::from_witness(&circuit.witness))))
 }

@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     let mut params = Vec::new();
     let shape = constraints(Cubic { x: None })?;
     write_params(&Cpu::open(), &shape, &Secrets::random()?, &Silent, &mut params)?;
-    let options = zkey::Options { check_points: true, progress: &Silent };
+    let options = zkey::Options { check_points: true, scratch: None, progress: &Silent };
     let mut key = Params::open(&params[..])?.read(options)?;
     // With the matrices in the key a proof needs the variables' values alone.
     shape.attach(&mut key)?;

@@ -1,8 +1,11 @@
 //! Arrays that a key shares with whoever uses them, wherever they are.
 
 use std::fmt;
-use std::ops::Deref;
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
+
+use bytemuck::Pod;
 
 use crate::backend::Shared;
 
@@ -15,9 +18,29 @@ impl<T> Array<T> {
         Self(Arc::new(holder))
     }
 
+    /// The elements that stand in a range of `bytes`: whole ones, and aligned.
+    pub(crate) fn part(bytes: Shared<u8>, range: Range<usize>) -> Self
+    where
+        T: Pod,
+    {
+        Self::of(Part { bytes, range, element: PhantomData })
+    }
+
     /// The same memory, as a backend adopts it.
     pub fn shared(&self) -> Shared<T> {
         self.0.clone()
+    }
+}
+
+struct Part<T> {
+    bytes: Shared<u8>,
+    range: Range<usize>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod> AsRef<[T]> for Part<T> {
+    fn as_ref(&self) -> &[T] {
+        bytemuck::cast_slice(&(*self.bytes).as_ref()[self.range.clone()])
     }
 }
 

@@ -331,8 +331,9 @@ pub struct Batch {
 #[derive(Args)]
 #[command(group(ArgGroup::new("measured").required(true).args(["shape", "operations"])))]
 pub struct Bench {
-    /// A circuit: porep-32gib, snap-32gib, window-post-32gib, winning-post-32gib, dense-K, bits-K. Its key is synthetic: it
-    /// takes some 350 bytes a row of host memory.
+    /// A circuit: porep-32gib, snap-32gib, window-post-32gib, winning-post-32gib, dense-K, bits-K; -32gib and -K may be left out. Its
+    /// key is synthetic: it takes some 350 bytes a row of host memory.
+    #[arg(long, value_name = "NAME")]
     pub shape: Option<String>,
     /// Measure sums and transforms, not whole proofs, on these backends, such as cuda,wgpu: their times are compared with the
     /// first one's.
@@ -541,9 +542,9 @@ pub struct Setup {
 /// `forebay convert`.
 #[derive(Args)]
 pub struct Convert {
-    /// The proving key: .zkey, .params or arkworks'. It must fit in memory, and its points are checked unless that was done before.
+    /// The proving key: .zkey, .params or arkworks', also one larger than memory. Its points are checked unless that was done before.
     pub key: PathBuf,
-    /// Where to write the .fbkey.
+    /// Where to write the .fbkey; while it is made, the folder holds it twice.
     pub converted: PathBuf,
 }
 

@@ -14,7 +14,7 @@ use crate::curve::{Affine, Coordinate, G1Affine, G2Affine};
 use crate::field::{Fp, Fp2};
 use crate::{Error, Result};
 
-pub use checked::{Check, Checked, CheckedKeys, LoadedKey, load_key};
+pub use checked::{Check, Checked, CheckedKeys, LoadedKey, load_key, load_large_key};
 
 /// The basis of the H query, which decides the last steps of the quotient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -120,7 +120,7 @@ const fn filecoin(
 }
 
 impl Profile {
-    /// The names that [`Profile::named`] knows, `K` standing for the log2 of a domain.
+    /// The names that [`Profile::named`] knows, `K` standing for the log2 of a domain. `-32gib` may be left out, and `-K`, which is then 20.
     pub const NAMES: [&str; 6] = [
         "porep-32gib",
         "snap-32gib",
@@ -136,11 +136,15 @@ impl Profile {
     /// # Errors
     /// [`Error::Usage`] if there is none of this name.
     pub fn named(name: &str) -> Result<Self> {
-        if let Some((_, profile)) = FILECOIN.iter().find(|(known, _)| *known == name) {
+        let is_named = |known: &str| known == name || known.strip_suffix("-32gib") == Some(name);
+        if let Some((_, profile)) = FILECOIN.iter().find(|(known, _)| is_named(known)) {
             return Ok(*profile);
         }
-        let size = |prefix| -> Option<u32> { name.strip_prefix(prefix)?.parse().ok() };
-        let (log_n, kinds) = match (size("dense-"), size("bits-")) {
+        let size = |prefix| match name.strip_prefix(prefix)? {
+            "" => Some(20),
+            sized => sized.strip_prefix('-')?.parse().ok(),
+        };
+        let (log_n, kinds) = match (size("dense"), size("bits")) {
             (Some(log_n), _) => (log_n, Kinds::WIDE),
             (_, Some(log_n)) => (log_n, Kinds { zero: 0.45, one: 0.45, ..Kinds::WIDE }),
             _ => {
@@ -242,6 +246,10 @@ mod tests {
             }
         }
         assert!(Profile::named("dense-20").unwrap().scaled(3).is_err());
-        assert!(Profile::named("porep-64gib").is_err());
+        assert_eq!(Profile::named("snap").unwrap(), Profile::named("snap-32gib").unwrap());
+        assert_eq!(Profile::named("bits").unwrap(), Profile::named("bits-20").unwrap());
+        for unknown in ["porep-64gib", "", "dense-", "dense20", "bits-x"] {
+            assert!(Profile::named(unknown).is_err(), "{unknown}");
+        }
     }
 }

@@ -32,8 +32,9 @@ use forebay::witness::{Assignment, Rows};
 use forebay::{Error, Result};
 use vectors::{Bellman, Circom, read, root, scalars};
 
-const CHECKED: Options<'static> = Options { check_points: true, progress: &Silent };
-const UNCHECKED: Options<'static> = Options { check_points: false, progress: &Silent };
+const CHECKED: Options<'static> = Options { check_points: true, scratch: None, progress: &Silent };
+const UNCHECKED: Options<'static> =
+    Options { check_points: false, scratch: None, progress: &Silent };
 const FORMS: [Form; 2] = [Form::Uncompressed, Form::Compressed];
 
 /// Coefficients and columns: 0 is the constant 1, then inputs, then private variables.

@@ -251,7 +251,7 @@ fn mixed_scalars(random: &mut Random, len: usize) -> Vec<Scalar> {
 
 /// The smallest fixture of each kind of key: all operations together, in both bases of H.
 fn proofs_equal_the_fixtures<B: Backend>(backend: &B) {
-    let options = Options { check_points: true, progress: &Silent };
+    let options = Options { check_points: true, scratch: None, progress: &Silent };
     let circom = Circom::named("pub0");
     let key = Zkey::open(&circom.zkey()[..]).and_then(|file| file.read(options)).expect("zkey");
     let values = wtns::read(&circom.file("wtns")[..]).expect("wtns");

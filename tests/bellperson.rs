@@ -61,7 +61,7 @@ fn their_key(circuit: &Random, [alpha, beta, delta, tau]: [Scalar; 4]) -> Parame
 }
 
 fn read(params: &[u8]) -> ProvingKey {
-    let options = zkey::Options { check_points: true, progress: &Silent };
+    let options = zkey::Options { check_points: true, scratch: None, progress: &Silent };
     bellman::Params::open(params).unwrap().read(options).unwrap()
 }
 

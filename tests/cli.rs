@@ -599,7 +599,7 @@ fn compare_does_a_failing_input_again() {
 #[test]
 fn bench_proves_partitions_of_a_named_shape() {
     let place = Place::new();
-    let shape = "bench porep-32gib --log-n 10 --partitions 3";
+    let shape = "bench --shape porep --log-n 10 --partitions 3";
     let (out, _) = place.expect(0, &format!("{shape} --backend cpu --svg run.svg"));
     contains(&out, &["3 partitions in", "all verified", "  plan: ", "in use", "device-wide calls"]);
     assert!(String::from_utf8_lossy(&read(&place.path("run.svg"))).starts_with("<svg"));
@@ -609,9 +609,9 @@ fn bench_proves_partitions_of_a_named_shape() {
     assert_eq!(device["partitions"], 3);
     assert_eq!(device["used_bytes"], device["planned_bytes"]);
     assert!(device["high_water_bytes"].as_u64() <= device["capacity_bytes"].as_u64());
-    let (_, err) = place.expect(2, "bench dense-10 --log-n 3 --backend cpu");
+    let (_, err) = place.expect(2, "bench --shape dense-10 --log-n 3 --backend cpu");
     contains(&err, &["from 2^4"]);
-    place.expect(2, "bench dense-10 --partitions 0 --backend cpu");
+    place.expect(2, "bench --shape dense-10 --partitions 0 --backend cpu");
 }
 
 #[test]
@@ -621,7 +621,7 @@ fn bench_measures_operations_side_by_side() {
     contains(&out, &["1: cpu, ", "2: virtual", "| sum in G1 | 2^5 |", "| Interpolate | 2^6 |"]);
     let (_, err) = place.expect(2, "bench --operations cpu --log-n 3");
     contains(&err, &["2^3", "from 2^4"]);
-    place.expect(2, "bench dense-10 --operations cpu");
-    place.expect(2, "bench dense-10 --log-n 10,11 --backend cpu");
+    place.expect(2, "bench --shape dense-10 --operations cpu");
+    place.expect(2, "bench --shape dense-10 --log-n 10,11 --backend cpu");
     place.expect(2, "bench");
 }

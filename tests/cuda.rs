@@ -28,7 +28,8 @@ use forebay::setup::write_zkey;
 use forebay::witness::Assignment;
 use vectors::{Bellman, Circom};
 
-const CHECKED: ZkeyOptions<'static> = ZkeyOptions { check_points: true, progress: &Silent };
+const CHECKED: ZkeyOptions<'static> =
+    ZkeyOptions { check_points: true, scratch: None, progress: &Silent };
 
 /// The card's counters and its budget are everyone's: one test at a time.
 fn turn() -> MutexGuard<'static, ()> {

@@ -16,13 +16,13 @@ use forebay::format::fbkey::{Facts, Fbkey, Header, write};
 use forebay::format::zkey::{Options, Zkey};
 use forebay::format::{Kind, Silent, bellman, json, wtns};
 use forebay::groth16::{Blinding, prove};
-use forebay::key::{Check, Checked, CheckedKeys, ProvingKey, load_key};
+use forebay::key::{Check, Checked, CheckedKeys, ProvingKey, load_key, load_large_key};
 use forebay::witness::Assignment;
 use forebay::{Error, Result};
 use tempfile::TempDir;
 use vectors::{Bellman, Circom};
 
-const READ: Options<'static> = Options { check_points: false, progress: &Silent };
+const READ: Options<'static> = Options { check_points: false, scratch: None, progress: &Silent };
 const FACTS: Facts = Facts { points_checked: true, contributions: None };
 
 fn circom_key(name: &str) -> ProvingKey {
@@ -169,6 +169,28 @@ fn proofs_of_converted_bellman_keys_equal_those_of_bellperson() {
             );
         }
     }
+}
+
+#[test]
+fn a_key_that_is_read_by_way_of_files_is_the_same() {
+    let place = Place::new();
+    let circom = Circom::all().into_iter().map(|vector| ("c.zkey", vector.zkey()));
+    let bellman = Bellman::all().into_iter().map(|vector| ("c.params", vector.file("params")));
+    let arkworks = ["pk", "pk.compressed"]
+        .map(|name| ("c.pk", vectors::read(&vectors::root().join("arkworks/edge8").join(name))));
+    let scratch = TempDir::new().unwrap();
+    for (name, bytes) in circom.chain(bellman).chain(arkworks) {
+        let path = place.write(name, &bytes);
+        let by_files = load_large_key(&path, &Check::Always, scratch.path(), &Silent).unwrap();
+        let (in_memory, _) = loaded(&path, &Check::Always);
+        let same = written(&by_files.key, FACTS) == written(&in_memory, FACTS);
+        assert!(same, "{name} of {} bytes", bytes.len());
+        // While the key is there, too: the files have no names.
+        assert_eq!(scratch.path().read_dir().unwrap().count(), 0);
+    }
+    let nowhere = scratch.path().join("nowhere");
+    let error = load_large_key(&place.0.path().join("c.pk"), &Check::Skip, &nowhere, &Silent);
+    assert!(error.is_err_and(|error| error.to_string().contains("nowhere")));
 }
 
 #[test]

@@ -26,8 +26,9 @@ use forebay::witness::{Assignment, Rows};
 use forebay::{Error, Result};
 use vectors::{Bellman, Circom};
 
-const CHECKED: Options<'static> = Options { check_points: true, progress: &Silent };
-const UNCHECKED: Options<'static> = Options { check_points: false, progress: &Silent };
+const CHECKED: Options<'static> = Options { check_points: true, scratch: None, progress: &Silent };
+const UNCHECKED: Options<'static> =
+    Options { check_points: false, scratch: None, progress: &Silent };
 
 type Sections = Vec<(u32, Vec<u8>)>;
 

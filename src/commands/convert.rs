@@ -4,19 +4,22 @@ use std::io::BufWriter;
 use std::time::Instant;
 
 use forebay::format::fbkey::{self, Facts};
-use forebay::key::{Checked, load_key};
+use forebay::key::{Checked, load_large_key};
 use forebay::{Error, Result, bytes};
 
-use super::output::{Output, expect_distinct};
+use super::output::{Output, expect_distinct, folder_of};
 use super::proving::check_of;
 use crate::cli::Convert;
 use crate::terminal::Terminal;
 
-/// Writes a key in the form that is mapped; its points are checked first, unless that was done before.
+/// Writes a key in the form that is mapped; its points are checked first, unless that was done before. The key may be larger than the
+/// memory.
 pub fn run(options: &Convert, terminal: &Terminal) -> Result<()> {
     expect_distinct(&[&options.key], &[&options.converted])?;
     let started = Instant::now();
-    let loaded = load_key(&options.key, &check_of(false), terminal)?;
+    // The folder must have room for the converted key anyway.
+    let scratch = folder_of(&options.converted);
+    let loaded = load_large_key(&options.key, &check_of(false), scratch, terminal)?;
     if let Some(why) = loaded.insecurity {
         terminal.warn(format!(
             "{}: INSECURE key, anyone can forge its proofs: {why}",

@@ -27,7 +27,7 @@ pub fn run(options: &Inspect, terminal: &Terminal) -> Result<()> {
     facts.insert("bytes".into(), json!(forebay::format::Source::len(&source)));
     facts.insert("blake3".into(), json!(source.digest()?.to_hex().as_str()));
     facts.insert("curve".into(), json!("BLS12-381"));
-    let reading = Options { check_points: options.check, progress: terminal };
+    let reading = Options { check_points: options.check, scratch: None, progress: terminal };
     let more = facts_of(kind, &source, &options.file, reading)
         .map_err(|error| error.in_file(&options.file))?;
     facts.extend(more);

@@ -15,10 +15,6 @@ pub struct Output {
 impl Output {
     /// A new temporary file in `path`'s folder.
     pub fn create(path: &Path) -> Result<Self> {
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
         let mut builder = tempfile::Builder::new();
         builder.prefix(".forebay-");
         #[cfg(unix)]
@@ -27,7 +23,7 @@ impl Output {
             use std::os::unix::fs::PermissionsExt;
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let file = builder.tempfile_in(folder).map_err(Error::io(path))?;
+        let file = builder.tempfile_in(folder_of(path)).map_err(Error::io(path))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
@@ -58,6 +54,14 @@ impl Write for Output {
     }
     fn flush(&mut self) -> std::io::Result<()> {
         self.file.as_file_mut().flush()
+    }
+}
+
+/// The folder that `path` is in.
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
     }
 }
 

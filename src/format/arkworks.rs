@@ -65,7 +65,13 @@ impl Form {
 
 /// How the few points that verification rests on are read: always checked.
 fn strictly(form: Form) -> Reading<'static> {
-    Reading { encoding: form.encoding(), check: true, infinity: false, progress: &Silent }
+    Reading {
+        encoding: form.encoding(),
+        check: true,
+        infinity: false,
+        scratch: None,
+        progress: &Silent,
+    }
 }
 
 /// That the `bytes` bytes of `what` at `offset` lie inside the file.
@@ -117,7 +123,7 @@ impl VkLayout {
             beta_g2: read_point(source, "beta2", g1, reading)?,
             gamma_g2: read_point(source, "gamma2", g1 + g2, reading)?,
             delta_g2: read_point(source, "delta2", g1 + 2 * g2, reading)?,
-            ic: self.ic.points(source).read(reading)?,
+            ic: self.ic.points(source).read(reading)?.to_vec(),
         })
     }
 }
@@ -242,17 +248,17 @@ impl<'a, S: Source + ?Sized> Pk<'a, S> {
             encoding: self.form().encoding(),
             check: options.check_points,
             infinity: true,
+            scratch: options.scratch,
             progress: options.progress,
         };
         let a = layout.a.points(*source).read_query(reading)?;
         let b_g1 = layout.b_g1.points(*source).read_query(reading)?;
         let b_g2 = layout.b_g2.points(*source).read_query(reading)?;
         // The last coefficient, whose index is all ones, would stand last: leaving it out moves no other.
-        let h = layout.h.points(*source).read_into(
-            Reading { infinity: false, ..reading },
-            vec![Affine::INFINITY; layout.h.count],
-            |h, j, point| h[bit_reverse(j, *log_n)] = point,
-        )?;
+        let h = layout
+            .h
+            .points(*source)
+            .read_bit_reversed(Reading { infinity: false, ..reading }, *log_n)?;
         let l = layout.l.points(*source).read_query(reading)?;
         Ok(ProvingKey {
             log_n: *log_n,
@@ -266,7 +272,7 @@ impl<'a, S: Source + ?Sized> Pk<'a, S> {
             b_g1,
             b_g2,
             l,
-            h: h.into(),
+            h,
             matrices: None,
         })
     }

@@ -6,8 +6,7 @@
 use super::Source;
 use super::points::{Count, Encoding, Reading, Section, encode, point_bytes, read_point};
 use super::zkey::Options;
-use crate::backend::bit_reverse;
-use crate::curve::{Affine, Coordinate, G1Affine};
+use crate::curve::{Coordinate, G1Affine};
 use crate::field::{Fp, Fp2};
 use crate::key::{Basis, Density, ProvingKey, Query, VerifyingKey, log_domain};
 use crate::{Error, Result};
@@ -38,6 +37,7 @@ fn read_vk_at_start<S: Source + ?Sized>(source: &S) -> Result<(BellmanVerifyingK
         encoding: Encoding::Zcash,
         check: true,
         infinity: false,
+        scratch: None,
         progress: &super::Silent,
     };
     let point_g1 = |name: &str, offset| read_point(source, name, offset, reading);
@@ -50,7 +50,7 @@ fn read_vk_at_start<S: Source + ?Sized>(source: &S) -> Result<(BellmanVerifyingK
     if section.count == 0 {
         return Err(Error::invalid("IC", "no points", "at least that of the constant 1"));
     }
-    let ic = section.points(source).read(reading)?;
+    let ic = section.points(source).read(reading)?.to_vec();
     let vk = VerifyingKey { alpha_g1, beta_g2, gamma_g2, delta_g2, ic };
     Ok((BellmanVerifyingKey { vk, beta_g1, delta_g1 }, section.end()))
 }
@@ -165,17 +165,12 @@ impl<'a, S: Source + ?Sized> Params<'a, S> {
             encoding: Encoding::Zcash,
             check: options.check_points,
             infinity: false,
+            scratch: options.scratch,
             progress: options.progress,
         };
         // The last coefficient, whose index is all ones, would stand last: leaving it out moves no other.
-        let h = self.h.points(self.source).read_into(
-            reading,
-            vec![Affine::INFINITY; shape.h],
-            |h, j, point| {
-                h[bit_reverse(j, shape.log_n)] = point;
-            },
-        )?;
-        let query = |points: Vec<_>| Query { points: points.into(), density: None };
+        let h = self.h.points(self.source).read_bit_reversed(reading, shape.log_n)?;
+        let query = |points| Query { points, density: None };
         Ok(ProvingKey {
             log_n: shape.log_n,
             inputs: shape.inputs,
@@ -186,15 +181,12 @@ impl<'a, S: Source + ?Sized> Params<'a, S> {
             delta_g1: self.vk.delta_g1,
             a: query(self.a.points(self.source).read(reading)?),
             b_g1: query(self.b_g1.points(self.source).read(reading)?),
-            b_g2: Query {
-                points: self.b_g2.points(self.source).read(reading)?.into(),
-                density: None,
-            },
+            b_g2: Query { points: self.b_g2.points(self.source).read(reading)?, density: None },
             l: Query {
-                points: self.l.points(self.source).read(reading)?.into(),
+                points: self.l.points(self.source).read(reading)?,
                 density: Some(Density::full(shape.l)),
             },
-            h: h.into(),
+            h,
             matrices: None,
         })
     }

@@ -40,7 +40,6 @@
 //! file of unknown origin is checked with [`Check::Always`](crate::key::Check::Always).
 
 use std::io::Write;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -428,26 +427,8 @@ impl Fbkey {
         debug_assert_eq!(kind.element_bytes(), size_of::<T>() as u64);
         match self.section(kind) {
             None => Array::default(),
-            Some(section) => Array::of(Part {
-                bytes: self.bytes.clone(),
-                range: section.range(),
-                element: PhantomData,
-            }),
+            Some(section) => Array::part(self.bytes.clone(), section.range()),
         }
-    }
-}
-
-/// The elements of a part of a file.
-struct Part<T> {
-    bytes: Shared<u8>,
-    range: Range<usize>,
-    element: PhantomData<fn() -> T>,
-}
-
-impl<T: Pod> AsRef<[T]> for Part<T> {
-    fn as_ref(&self) -> &[T] {
-        // Sections are whole elements and start at a page, the file at a page or a u64: this cannot fail.
-        bytemuck::cast_slice(&(*self.bytes).as_ref()[self.range.clone()])
     }
 }
 
@@ -472,7 +453,7 @@ impl AsRef<[u8]> for Aligned {
 }
 
 fn reading(progress: &dyn Progress) -> Reading<'_> {
-    Reading { encoding: Encoding::Snarkjs, check: true, infinity: false, progress }
+    Reading { encoding: Encoding::Snarkjs, check: true, infinity: false, scratch: None, progress }
 }
 
 fn too_short(len: u64) -> Error {
@@ -732,7 +713,7 @@ impl Fields {
             beta_g2: point_g2("beta2", 0)?,
             gamma_g2: point_g2("gamma2", g2)?,
             delta_g2: point_g2("delta2", 2 * g2)?,
-            ic: ic.read(reading)?,
+            ic: ic.read(reading)?.to_vec(),
         };
         Ok(Header {
             beta_g1: point_g1("beta1", g1)?,

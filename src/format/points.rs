@@ -1,10 +1,15 @@
 //! Long arrays of points, read and checked block by block on all threads.
 
 use std::marker::PhantomData;
+use std::ops::Range;
+use std::path::Path;
 
 use rayon::prelude::*;
 
+use super::scratch::Filling;
 use super::{Cursor, Progress, Source};
+use crate::array::Array;
+use crate::backend::bit_reverse;
 use crate::curve::subgroup::all_in_subgroup;
 use crate::curve::{Affine, Coordinate};
 use crate::field::{Field, Fp, Fr};
@@ -13,6 +18,10 @@ use crate::{Error, Result};
 
 /// Points in one block: 1.5 MiB of G1, enough work for many threads.
 const BLOCK: usize = 1 << 14;
+/// Runs of 2^7 points, 12 KiB of G1, make a tile of a bit reversal a block.
+const LOG_SIDE: u32 = 7;
+/// Points whose order is checked together, which takes several rounds through them: 1.5 GiB of G1.
+const ORDER_BLOCK: usize = 1 << 24;
 
 /// How a file writes a point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +52,8 @@ pub(crate) struct Reading<'a> {
     pub check: bool,
     /// Whether infinity may stand there.
     pub infinity: bool,
+    /// Where arrays are put that memory may be too small for: see [`Options::scratch`](super::zkey::Options::scratch).
+    pub scratch: Option<&'a Path>,
     pub progress: &'a dyn Progress,
 }
 
@@ -138,31 +149,35 @@ pub(crate) struct Points<'a, S: ?Sized> {
 }
 
 impl<S: Source + ?Sized> Points<'_, S> {
-    /// Reads all points and hands them in order to `sink(index, point)`. Here they are checked one by one to be
-    /// on the curve, but not for their order.
+    /// Decodes the points of `runs`, one run behind the other. Here they are checked one by one to be on the curve, but not for
+    /// their order.
     fn decode<F: Coordinate>(
         &self,
         reading: Reading<'_>,
-        mut sink: impl FnMut(usize, Affine<F>) -> Result<()>,
-    ) -> Result<()> {
+        runs: &[Range<usize>],
+    ) -> Result<Vec<Affine<F>>> {
         let bytes = reading.encoding.point_bytes::<F>() as usize;
-        let mut raw = vec![0; bytes * BLOCK.min(self.count)];
-        for first in (0..self.count).step_by(BLOCK) {
-            let len = BLOCK.min(self.count - first);
-            let raw = &mut raw[..bytes * len];
-            self.source.read_at(self.start + (first * bytes) as u64, raw)?;
-            let decoded = raw
-                .par_chunks_exact(bytes)
-                .with_min_len(1 << 8)
-                .map(|raw| decode::<F>(raw, &reading));
-            let points: Vec<_> = decoded.collect();
-            for (i, point) in points.into_iter().enumerate() {
-                let point = point.map_err(|found| self.wrong::<F>(reading, first + i, found))?;
-                sink(first + i, point)?;
-            }
-            reading.progress.advance(len as u64);
+        let mut raw = vec![0; bytes * runs.iter().map(Range::len).sum::<usize>()];
+        let mut rest = &mut raw[..];
+        for run in runs {
+            let (of_run, behind) = rest.split_at_mut(bytes * run.len());
+            self.source.read_at(self.start + (run.start * bytes) as u64, of_run)?;
+            rest = behind;
         }
-        Ok(())
+        let decoded = raw.par_chunks_exact(bytes).with_min_len(1 << 8);
+        let decoded: Vec<_> = decoded.map(|raw| decode::<F>(raw, &reading)).collect();
+        reading.progress.advance(decoded.len() as u64);
+        let indices = runs.iter().cloned().flatten();
+        let checked = decoded.into_iter().zip(indices);
+        checked
+            .map(|(point, index)| point.map_err(|found| self.wrong::<F>(reading, index, found)))
+            .collect()
+    }
+
+    /// All points, a block at a time.
+    fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<S> {
+        let count = self.count;
+        (0..count).step_by(BLOCK).map(move |first| first..count.min(first + BLOCK))
     }
 
     fn wrong<F: Coordinate>(&self, reading: Reading<'_>, index: usize, found: &str) -> Error {
@@ -171,40 +186,29 @@ impl<S: Source + ?Sized> Points<'_, S> {
         Error::invalid(place, found, format!("a point of {}", F::GROUP))
     }
 
-    /// Reads all points into `out`; `put(out, index, point)` puts each where it belongs, or leaves it out if it is
-    /// infinity. If points are checked, their order is checked for all together, and one by one if that fails.
-    pub fn read_into<F: Coordinate>(
-        &self,
-        reading: Reading<'_>,
-        mut out: Vec<Affine<F>>,
-        mut put: impl FnMut(&mut Vec<Affine<F>>, usize, Affine<F>),
-    ) -> Result<Vec<Affine<F>>> {
-        self.decode(reading, |index, point| {
-            put(&mut out, index, point);
-            Ok(())
-        })?;
-        self.check_order(reading, &out)?;
-        Ok(out)
-    }
-
     /// Checks all points, which stand in memory as they do in the source, without a copy of them.
     pub fn check<F: Coordinate>(&self, reading: Reading<'_>, points: &[Affine<F>]) -> Result<()> {
-        self.decode::<F>(reading, |_, _| Ok(()))?;
+        for block in self.blocks() {
+            self.decode::<F>(reading, &[block])?;
+        }
         self.check_order(reading, points)
     }
 
-    /// Checks that `points`, the source's but perhaps for infinity, are of order r; if not, says which one is not.
+    /// Checks that `points`, the source's but perhaps for infinity and in any order, are of order r, if points are checked: all
+    /// together, and one by one if that fails, to say which one is not.
     fn check_order<F: Coordinate>(&self, reading: Reading<'_>, points: &[Affine<F>]) -> Result<()> {
-        if !reading.check || all_in_subgroup(points)? {
+        let mut pieces = points.chunks(ORDER_BLOCK).map(all_in_subgroup);
+        if !reading.check || pieces.try_fold(true, |all, piece| Ok::<_, Error>(all && piece?))? {
             return Ok(());
         }
-        self.decode(Reading { progress: &super::Silent, ..reading }, |index, point: Affine<F>| {
-            if F::in_subgroup(&point) {
-                return Ok(());
+        let quietly = Reading { progress: &super::Silent, ..reading };
+        for block in self.blocks() {
+            let points: Vec<Affine<F>> = self.decode(quietly, std::slice::from_ref(&block))?;
+            if let Some(index) = points.par_iter().position_first(|point| !F::in_subgroup(point)) {
+                let found = "a point on the curve but outside the subgroup of order r";
+                return Err(self.wrong::<F>(reading, block.start + index, found));
             }
-            let found = "a point on the curve but outside the subgroup of order r";
-            Err(self.wrong::<F>(reading, index, found))
-        })?;
+        }
         Err(Error::invalid(
             self.what,
             "other points than a moment ago",
@@ -213,23 +217,83 @@ impl<S: Source + ?Sized> Points<'_, S> {
     }
 
     /// Reads all points in order.
-    pub fn read<F: Coordinate>(&self, reading: Reading<'_>) -> Result<Vec<Affine<F>>> {
-        self.read_into(reading, Vec::with_capacity(self.count), |out, _, point| out.push(point))
+    pub fn read<F: Coordinate>(&self, reading: Reading<'_>) -> Result<Array<Affine<F>>> {
+        let mut out = Filling::new(reading.scratch, self.count)?;
+        for block in self.blocks() {
+            out.append(&self.decode(reading, &[block])?)?;
+        }
+        self.finish(reading, out)
+    }
+
+    /// Reads point i of 2^log_n, or of one less, to place `bit_reverse(i)`.
+    ///
+    /// In tiles of 2^side runs that are 2^side points long, in the file and in `out`: either may be larger than the memory.
+    pub fn read_bit_reversed<F: Coordinate>(
+        &self,
+        reading: Reading<'_>,
+        log_n: u32,
+    ) -> Result<Array<Affine<F>>> {
+        let mut out = Filling::new(reading.scratch, self.count)?;
+        let side = LOG_SIDE.min(log_n / 2);
+        let (run, log_runs, log_tiles) = (1 << side, log_n - side, log_n - 2 * side);
+        let mut column = Vec::with_capacity(run);
+        for tile in 0..1 << log_tiles {
+            let runs = (0..run).map(|high| {
+                let first = (high << log_runs) + tile * run;
+                first..self.count.min(first + run)
+            });
+            let points = self.decode(reading, &runs.collect::<Vec<_>>())?;
+            for low in 0..run {
+                // Only the last point of all may be missing, which is the last of the last column.
+                let place = |high| points.get(bit_reverse(high, side) * run + low);
+                column.clear();
+                column.extend((0..run).filter_map(place));
+                let high = bit_reverse(low, side) << log_runs;
+                out.put(high + bit_reverse(tile, log_tiles) * run, &column)?;
+            }
+        }
+        self.finish(reading, out)
+    }
+
+    /// Reads point i to `place(i)`; each of the places is one point's.
+    pub fn read_permuted<F: Coordinate>(
+        &self,
+        reading: Reading<'_>,
+        place: impl Fn(usize) -> usize,
+    ) -> Result<Array<Affine<F>>> {
+        let mut out = Filling::new(reading.scratch, self.count)?;
+        for block in self.blocks() {
+            let points = self.decode(reading, std::slice::from_ref(&block))?;
+            for (index, point) in block.zip(points) {
+                out.put(place(index), &[point])?;
+            }
+        }
+        self.finish(reading, out)
     }
 
     /// Reads a point a variable; those at infinity are left out, and the density says which are not.
     pub fn read_query<F: Coordinate>(&self, reading: Reading<'_>) -> Result<Query<F>> {
         // Room for all; what infinity leaves unused is never touched, and is given back.
-        let room: Vec<Affine<F>> = Vec::with_capacity(self.count);
-        let mut present = vec![false; self.count];
-        let mut points = self.read_into(reading, room, |points, i, point| {
-            if !point.is_infinity() {
-                points.push(point);
-                present[i] = true;
-            }
-        })?;
-        points.shrink_to_fit();
-        Ok(Query { points: points.into(), density: Some(Density::from_bits(present)) })
+        let mut out = Filling::new(reading.scratch, self.count)?;
+        let mut present = Vec::with_capacity(self.count);
+        for block in self.blocks() {
+            let mut points: Vec<Affine<F>> = self.decode(reading, &[block])?;
+            present.extend(points.iter().map(|point| !point.is_infinity()));
+            points.retain(|point| !point.is_infinity());
+            out.append(&points)?;
+        }
+        let points = self.finish(reading, out)?;
+        Ok(Query { points, density: Some(Density::from_bits(present)) })
+    }
+
+    fn finish<F: Coordinate>(
+        &self,
+        reading: Reading<'_>,
+        out: Filling<Affine<F>>,
+    ) -> Result<Array<Affine<F>>> {
+        let points = out.finish()?;
+        self.check_order(reading, &points)?;
+        Ok(points)
     }
 }
 
@@ -344,4 +408,53 @@ pub(crate) fn fr_to_double_montgomery(value: &Fr) -> [u8; 32] {
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::FixedBase;
+    use crate::format::Silent;
+
+    /// Points i + 1 times the generator, as `Encoding::Snarkjs` has them.
+    fn points(count: usize) -> Vec<Affine<Fp>> {
+        let scalars: Vec<Fr> = (1..=count as u64).map(Fr::from).collect();
+        FixedBase::with_window(&Fp::generator(), 8).multiply(&scalars)
+    }
+
+    fn reading(scratch: Option<&Path>) -> Reading<'_> {
+        let encoding = Encoding::Snarkjs;
+        Reading { encoding, check: false, infinity: false, scratch, progress: &Silent }
+    }
+
+    #[test]
+    fn points_are_put_where_their_bits_reversed_say() {
+        let scratch = tempfile::tempdir().unwrap();
+        let all = points(1 << 16);
+        // 2^14 is the first with a whole tile, 2^15 and 2^16 have several.
+        for log_n in 1..=16 {
+            for count in [(1 << log_n) - 1, 1 << log_n] {
+                let source: &[u8] = bytemuck::cast_slice(&all[..count]);
+                let points = Points { source, what: "H", start: 0, count };
+                for scratch in [None, Some(scratch.path())] {
+                    let out: Array<Affine<Fp>> =
+                        points.read_bit_reversed(reading(scratch), log_n).unwrap();
+                    assert_eq!(out.len(), count);
+                    let is_right = |i: usize| out[bit_reverse(i, log_n)] == all[i];
+                    assert!((0..count).all(is_right), "2^{log_n}, {count} points");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_point_of_a_tile_is_named() {
+        let mut all = points(1 << 15);
+        all[12_345].0[1] = Fp::ZERO;
+        let source: &[u8] = bytemuck::cast_slice(&all);
+        let points = Points { source, what: "H", start: 0, count: all.len() };
+        let checking = Reading { check: true, ..reading(None) };
+        let error = points.read_bit_reversed::<Fp>(checking, 15).unwrap_err().to_string();
+        assert!(error.contains("H, offset 1185120, point 12345"), "{error}");
+    }
 }

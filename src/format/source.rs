@@ -57,15 +57,7 @@ impl FileSource {
 
     /// Maps the whole file, which must not be empty.
     pub(crate) fn map(&self) -> Result<Map> {
-        // SAFETY: the bytes are only read, as integers, for which any bytes will do, and lengths are the map's own. The one
-        // condition that no code here can meet is that nobody changes the file as long as it is mapped. `forebay convert` never does: it
-        // renames a new file into the old one's place, which leaves the mapped one as it was. Where someone else writes into a mapped
-        // file, a proof of it does not verify and is thrown away, or an index out of bounds ends the thread with a panic; where
-        // someone cuts it short, the system ends the process (SIGBUS). The digests are of the content at conversion, and
-        // are compared when the key is loaded, not later.
-        #[allow(unsafe_code, reason = "a map has no safe form")]
-        let map = unsafe { Map::map(&self.file) };
-        map.map_err(Error::io(&self.path))
+        map(&self.file).map_err(Error::io(&self.path))
     }
 
     /// BLAKE3 of the whole file.
@@ -80,6 +72,20 @@ impl FileSource {
             offset += piece as u64;
         }
         Ok(hasher.finalize())
+    }
+}
+
+/// Maps a file, which must not be empty.
+pub(crate) fn map(file: &File) -> std::io::Result<Map> {
+    // SAFETY: the bytes are only read, as integers, for which any bytes will do, and lengths are the map's own. The one
+    // condition that no code here can meet is that nobody changes the file as long as it is mapped. `forebay convert` never does: it
+    // renames a new file into the old one's place, which leaves the mapped one as it was; and a temporary file is ours alone, and has no
+    // name. Where someone else writes into a mapped file, a proof of it does not verify and is thrown away, or an index out of bounds ends
+    // the thread with a panic; where someone cuts it short, the system ends the process (SIGBUS). The digests are of the content at
+    // conversion, and are compared when the key is loaded, not later.
+    #[allow(unsafe_code, reason = "a map has no safe form")]
+    unsafe {
+        Map::map(file)
     }
 }
 

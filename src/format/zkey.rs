@@ -15,6 +15,7 @@
 //! becomes row k c mod n, and its H point i, for the odd root v^(k (2i + 1)), goes to the place of that root.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use super::iden3::{Container, Section, expect_q, expect_r};
 use super::points::{
@@ -22,7 +23,7 @@ use super::points::{
 };
 use super::{Progress, Source, expect_length};
 use crate::backend::Matrix;
-use crate::curve::{Affine, Coordinate, G1Affine};
+use crate::curve::{Coordinate, G1Affine};
 use crate::field::{Field, Fr};
 use crate::key::{Basis, ProvingKey, Query, VerifyingKey, insecurity, log_domain};
 use crate::{Error, Result};
@@ -75,6 +76,9 @@ pub struct Options<'a> {
     /// Check every point of the queries to be on the curve and of order r. The verifying key's points are
     /// checked whatever this says.
     pub check_points: bool,
+    /// A folder for a key that memory may be too small for: its points then stand in temporary files there, mapped, and only the
+    /// densities and matrices in memory. `None` keeps all in memory.
+    pub scratch: Option<&'a Path>,
     /// Told about long stages.
     pub progress: &'a dyn Progress,
 }
@@ -150,6 +154,7 @@ impl<'a, S: Source + ?Sized> Zkey<'a, S> {
             encoding: Encoding::Snarkjs,
             check: true,
             infinity: false,
+            scratch: None,
             progress: &super::Silent,
         };
         let at = section.start + POINTS_AT;
@@ -161,7 +166,7 @@ impl<'a, S: Source + ?Sized> Zkey<'a, S> {
         };
         let start = file.section(3, "IC")?.start;
         let ic = Points { source, what: "section 3 (IC)", start, count: public as usize + 1 };
-        let ic = ic.read(reading)?;
+        let ic = ic.read(reading)?.to_vec();
         let header = Header {
             variables,
             public,
@@ -191,13 +196,12 @@ impl<'a, S: Source + ?Sized> Zkey<'a, S> {
             encoding: Encoding::Snarkjs,
             check: options.check_points,
             infinity: true,
+            scratch: options.scratch,
             progress: options.progress,
         };
 
         let place = |i| (snarkjs_exponent(2 * i as u64 + 1, header.log_n + 1) as usize - 1) / 2;
-        let h = self.points(9, "section 9 (H)", n)?;
-        let h =
-            h.read_into(reading, vec![Affine::INFINITY; n], |h, i, point| h[place(i)] = point)?;
+        let h = self.points(9, "section 9 (H)", n)?.read_permuted(reading, place)?;
         Ok(ProvingKey {
             log_n: header.log_n,
             inputs,
@@ -210,7 +214,7 @@ impl<'a, S: Source + ?Sized> Zkey<'a, S> {
             b_g1: self.query(6, "section 6 (B1)", variables, reading)?,
             b_g2: self.query(7, "section 7 (B2)", variables, reading)?,
             l: self.query(8, "section 8 (C)", variables - inputs, reading)?,
-            h: h.into(),
+            h,
             matrices: Some(self.matrices()?),
         })
     }

@@ -87,23 +87,44 @@ pub struct LoadedKey {
 
 /// Loads the proving key at `path`, a `.zkey`, `.params`, arkworks' or a `.fbkey`. The last is mapped: see [`Fbkey::map`].
 pub fn load_key(path: &Path, check: &Check, progress: &dyn Progress) -> Result<LoadedKey> {
+    load(path, check, None, progress)
+}
+
+/// The same for a key that memory may be too small for: its points stand in temporary files in the folder `scratch`, which needs
+/// room for as many bytes as a `.fbkey` of the key has.
+pub fn load_large_key(
+    path: &Path,
+    check: &Check,
+    scratch: &Path,
+    progress: &dyn Progress,
+) -> Result<LoadedKey> {
+    load(path, check, Some(scratch), progress)
+}
+
+fn load(
+    path: &Path,
+    check: &Check,
+    scratch: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<LoadedKey> {
     let load = || {
         let source = FileSource::open(path)?;
         // Structure and lengths first: a digest of gigabytes is no use for a file that is no key.
         match Kind::of(&source)? {
             Kind::Zkey => {
                 let zkey = Zkey::open(&source)?;
-                let loaded = checked(&source, check, progress, |options| zkey.read(options))?;
+                let loaded =
+                    checked(&source, check, scratch, progress, |options| zkey.read(options))?;
                 let Header { contributions, .. } = zkey.header;
                 Ok(LoadedKey { contributions, insecurity: zkey.header.insecurity(), ..loaded })
             }
             Kind::Params => {
                 let params = Params::open(&source)?;
-                checked(&source, check, progress, |options| params.read(options))
+                checked(&source, check, scratch, progress, |options| params.read(options))
             }
             Kind::ArkworksPk => {
                 let pk = Pk::open(&source)?;
-                checked(&source, check, progress, |options| pk.read(options))
+                checked(&source, check, scratch, progress, |options| pk.read(options))
             }
             Kind::Fbkey => mapped(&source, check, progress),
             other => {
@@ -119,6 +140,7 @@ pub fn load_key(path: &Path, check: &Check, progress: &dyn Progress) -> Result<L
 fn checked(
     source: &FileSource,
     check: &Check,
+    scratch: Option<&Path>,
     progress: &dyn Progress,
     read: impl FnOnce(Options<'_>) -> Result<ProvingKey>,
 ) -> Result<LoadedKey> {
@@ -131,7 +153,7 @@ fn checked(
             (Some((known, digest)), if before { Checked::Before } else { Checked::Now })
         }
     };
-    let key = read(Options { check_points: checked == Checked::Now, progress })?;
+    let key = read(Options { check_points: checked == Checked::Now, scratch, progress })?;
     if let (Some((known, digest)), Checked::Now) = (digest, checked) {
         // What was read must be what was digested.
         if source.digest()? != digest {

@@ -26,7 +26,7 @@ pub struct Fixture {
     pub r_and_s: [Fr; 2],
 }
 
-const READ: Options<'static> = Options { check_points: false, progress: &Silent };
+const READ: Options<'static> = Options { check_points: false, scratch: None, progress: &Silent };
 
 impl Fixture {
     /// A circuit with matrices.

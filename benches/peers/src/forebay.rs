@@ -29,7 +29,7 @@ pub fn set_up(case: &Case) -> Result<Option<Box<dyn Prover>>> {
 
 /// The key out of [`parameters`], and the assignment with the rows' values.
 pub fn key_and_assignment(system: &System, params: &[u8]) -> Result<(ProvingKey, Assignment)> {
-    let options = Options { check_points: false, progress: &Silent };
+    let options = Options { check_points: false, scratch: None, progress: &Silent };
     let key = Params::open(params)?.read(options)?;
     let evaluated = system.evaluate();
     let densities = system.densities();
