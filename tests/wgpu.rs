@@ -330,18 +330,23 @@ fn a_cards_memory_has_an_end() {
     memory_that_is_not_there_is_refused(Options::default());
 }
 
-/// CUDA and this backend see the same card: what one leases, the other cannot.
+/// CUDA and this backend see the same card: what one leases, the other cannot; and who came first said how much there is.
 #[cfg(feature = "cuda")]
 #[test]
-#[ignore = "needs an NVIDIA card: -- --include-ignored"]
+#[ignore = "needs an NVIDIA card, and a process of its own: -- --include-ignored --exact one_card_has_one_budget"]
 fn one_card_has_one_budget() {
     use forebay::backend::cuda::{self, Cuda};
     let card = cuda::devices().expect("a card").remove(0);
-    let cuda = Cuda::open(0, cuda::Options::default()).expect("a card");
+    let capacity = 1 << 30;
+    let vram = Some(capacity);
+    let cuda = Cuda::open(0, cuda::Options { vram, ..Default::default() }).expect("a card");
     let adapter = Adapter::Named(card.pci_bus_id);
     let wgpu = Wgpu::open(Options { adapter, ..Options::default() }).expect("the same card");
-    let capacity = cuda.budget().capacity();
-    assert_eq!(wgpu.budget().capacity(), capacity);
+    assert_eq!((wgpu.budget().capacity(), cuda.budget().capacity()), (capacity, capacity));
+    for foreign in [wgpu.foreign_bytes(), cuda.foreign_bytes()] {
+        assert_eq!(foreign.expect("bytes"), 0, "the card has more than the budget");
+    }
+    assert_eq!(wgpu.info().max_buffer_bytes, capacity);
     let half = capacity / 2 + 1;
     let lease = wgpu.budget().lease("a half and one", half).expect("a lease");
     assert_eq!(cuda.budget().leased(), half);

@@ -124,8 +124,6 @@ struct Card {
     driver: Arc<Driver>,
     info: DeviceInfo,
     budget: Budget,
-    /// What the budget has if others use nothing.
-    budget_bytes: u64,
     kernels: Kernels,
     ring: Ring,
     store: Arc<Store>,
@@ -185,12 +183,12 @@ impl Card {
         let ring = Ring::new(&driver)?;
 
         let granularity = driver.unit_bytes()?;
-        let total = properties.total_bytes;
-        let budget_bytes = options.vram.unwrap_or(total);
-        let budget = Budget::of_card(&properties.pci_bus_id, budget_bytes);
+        let wanted = options.vram.unwrap_or(properties.total_bytes);
+        // Another's, perhaps, who came first and named other bytes.
+        let budget = Budget::of_card(&properties.pci_bus_id, wanted);
         if options.vram.is_none() {
             let leasable = leasable(driver.free_bytes()?, granularity);
-            budget.set_foreign(budget_bytes.saturating_sub(leasable));
+            budget.set_foreign(budget.total().saturating_sub(leasable));
         }
         // What others give back may be leased later, so addresses are there for all of the budget.
         let shape = Shape::new(budget.total(), granularity);
@@ -210,7 +208,7 @@ impl Card {
                 properties.pci_bus_id
             ),
             memory_bytes: budget.capacity(),
-            max_buffer_bytes: budget.capacity(),
+            max_buffer_bytes: budget.total(),
             unified: false,
             rates: RATES,
         };
@@ -219,7 +217,6 @@ impl Card {
             driver,
             info,
             budget,
-            budget_bytes,
             kernels,
             ring,
             store,
@@ -371,7 +368,7 @@ impl Backend for Cuda {
         let card = &self.0;
         let available = card.driver.free_bytes()? + card.store.held_bytes();
         let leasable = leasable(available, card.driver.unit_bytes()?);
-        Ok(card.budget_bytes.saturating_sub(leasable))
+        Ok(card.budget.total().saturating_sub(leasable))
     }
 
     fn device_wide_calls(&self) -> u64 {

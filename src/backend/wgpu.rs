@@ -113,8 +113,6 @@ struct Card {
     found: Found,
     info: DeviceInfo,
     budget: Budget,
-    /// What the budget has if others use nothing.
-    budget_bytes: u64,
     opening: Opening,
 }
 
@@ -218,16 +216,17 @@ impl Wgpu {
             (Err(_), Some(_)) => None,
             (Err(error), None) => return Err(error),
         };
-        let budget_bytes = options.vram.or(capacity.map(|capacity| capacity.total));
-        let budget_bytes = budget_bytes.expect("one of the two is there");
+        let wanted = options.vram.or(capacity.map(|capacity| capacity.total));
+        let wanted = wanted.expect("one of the two is there");
+        // Another's, perhaps, who came first and named other bytes.
         let budget = match (&found.pci_bus_id, found.is_software) {
-            (Some(id), _) => Budget::of_card(id, budget_bytes),
+            (Some(id), _) => Budget::of_card(id, wanted),
             // The host's memory is no card's.
-            (None, true) => Budget::new(budget_bytes),
-            (None, false) => Budget::of_card(&format!("{BACKEND} {}", found.name), budget_bytes),
+            (None, true) => Budget::new(wanted),
+            (None, false) => Budget::of_card(&format!("{BACKEND} {}", found.name), wanted),
         };
         if let (None, Some(Capacity { free, .. })) = (options.vram, capacity) {
-            budget.set_foreign(budget_bytes.saturating_sub(free.saturating_sub(MARGIN_BYTES)));
+            budget.set_foreign(budget.total().saturating_sub(free.saturating_sub(MARGIN_BYTES)));
         }
 
         let limits = device.raw().limits();
@@ -241,7 +240,7 @@ impl Wgpu {
         let slice_products = (speed.fr * SLICE.as_secs_f64()) as u64;
         let gpu = Arc::new(Gpu {
             marks: Marks::new(&device)?,
-            pool: Arc::new(Pool::new(&device, budget_bytes)),
+            pool: Arc::new(Pool::new(&device, budget.total())),
             pipelines,
             uploads: Ring::of_uploads(&device)?,
             downloads: Ring::of_downloads(&device)?,
@@ -269,7 +268,7 @@ impl Wgpu {
                 found.name, found.api, found.driver, speed.core
             ),
             memory_bytes: budget.capacity(),
-            max_buffer_bytes: budget.capacity(),
+            max_buffer_bytes: budget.total(),
             unified: false,
             rates: rates(&speed),
         };
@@ -288,8 +287,7 @@ impl Wgpu {
             if opening.warm { "kept" } else { "new" }
         );
         let adapter_info = adapter.get_info();
-        let opened =
-            Self(Arc::new(Card { gpu, adapter, found, info, budget, budget_bytes, opening }));
+        let opened = Self(Arc::new(Card { gpu, adapter, found, info, budget, opening }));
         selftest::require(&opened, &adapter_info)?;
         Ok(opened)
     }
@@ -511,7 +509,7 @@ impl Backend for Wgpu {
         // Where the driver does not say, nobody else is known of.
         let Ok(capacity) = capacity::of(&card.adapter, &card.found) else { return Ok(0) };
         let available = capacity.free + card.gpu.pool.held_bytes();
-        Ok(card.budget_bytes.saturating_sub(available.saturating_sub(MARGIN_BYTES)))
+        Ok(card.budget.total().saturating_sub(available.saturating_sub(MARGIN_BYTES)))
     }
 
     fn device_wide_calls(&self) -> u64 {
