@@ -255,6 +255,7 @@ impl Budget {
             label: label.to_owned(),
             ledger,
             returned: Condvar::new(),
+            ended: Ended::default(),
         }))
     }
 }
@@ -423,6 +424,27 @@ struct LeaseInner {
     ledger: Mutex<Ledger>,
     /// Something that was returning is back.
     returned: Condvar,
+    ended: Ended,
+}
+
+/// Knows when a lease has ended. Clones are handles to the same.
+#[derive(Clone, Default, Debug)]
+pub struct Ended(Arc<(Mutex<bool>, Condvar)>);
+
+impl Ended {
+    /// Waits until the lease and all buffers made from it are gone.
+    pub fn wait(&self) {
+        let (ended, wake) = &*self.0;
+        let mut has_ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*has_ended {
+            has_ended = wake.wait(has_ended).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn tell(&self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
 }
 
 /// What buffers take of a lease.
@@ -469,6 +491,7 @@ impl Drop for LeaseInner {
             state.holders.retain(|holder| holder.ticket != self.ticket);
             state.admission.release(self.ticket, bytes);
         });
+        self.ended.tell();
     }
 }
 
@@ -510,6 +533,11 @@ impl Lease {
     /// for the next. If it is not so, the two may wait for each other forever.
     pub fn hand_over(&self) {
         self.0.budget.0.lock().holders.retain(|holder| holder.ticket != self.0.ticket);
+    }
+
+    /// What tells when this lease has ended; it does not keep it.
+    pub fn ended(&self) -> Ended {
+        self.0.ended.clone()
     }
 
     /// The lease's ticket, which no other lease of its budget has.

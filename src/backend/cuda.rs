@@ -372,9 +372,9 @@ impl Backend for Cuda {
     }
 
     fn device_wide_calls(&self) -> u64 {
-        let DriverCalls { allocations, frees, synchronizations, memory_infos, .. } =
+        let DriverCalls { allocations, frees, maps, synchronizations, memory_infos, .. } =
             self.driver_calls();
-        allocations + frees + synchronizations + memory_infos
+        allocations + frees + maps + synchronizations + memory_infos
     }
 
     fn spans(&self) -> Vec<DeviceSpan> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, DeviceInfo, DeviceSpan};
 use crate::budget::admission::Ticket;
-use crate::budget::{Budget, Cancel, Lease, Pin, Priority, Request, Resident};
+use crate::budget::{Budget, Cancel, Ended, Lease, Pin, Priority, Request, Resident};
 use crate::format::Progress;
 use crate::groth16::{Densities, DeviceKey, Sums, Task};
 use crate::key::ProvingKey;
@@ -73,6 +73,8 @@ impl<'a> Wait<'a> {
 /// A partition's place on a device.
 pub(super) trait Admitted {
     fn plan(&self) -> &Plan;
+    /// Tells when its memory is back.
+    fn ended(&self) -> Ended;
     /// All that the device does, and the most bytes that this took. The place is given back at the end.
     fn sums(self: Box<Self>, task: &Task<'_>, progress: &dyn Progress) -> Result<(Sums, u64)>;
 }
@@ -451,6 +453,10 @@ struct Place<'a, B: Backend> {
 impl<B: Backend> Admitted for Place<'_, B> {
     fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    fn ended(&self) -> Ended {
+        self.lease.ended()
     }
 
     fn sums(self: Box<Self>, task: &Task<'_>, progress: &dyn Progress) -> Result<(Sums, u64)> {

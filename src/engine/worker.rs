@@ -36,9 +36,14 @@ impl Shared {
             };
             match admitted {
                 Ok(admitted) => {
+                    let ended = admitted.ended();
                     if let Some(unit) = self.claim(device, aim.age) {
                         self.run(device, &lane, unit, admitted);
+                    } else {
+                        drop(admitted);
                     }
+                    // So there are never more leases than workers, and a warm device needs no more memory.
+                    ended.wait();
                 }
                 Err(error) => self.not_admitted(device, &aim, error),
             }

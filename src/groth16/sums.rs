@@ -132,25 +132,23 @@ impl<B: Backend> Work<'_, B> {
             self.progress.check()?;
             let source = if item.part == Part::H { &mut h } else { &mut witness };
             let source = source.as_deref_mut().expect("the plan's order is the stages'");
-            // What is there stays until this sum's points are brought too.
-            let old = self.bring(source, item)?;
+            let before = (held.take(), self.bring(source, item)?);
             let (brought, sum) = match item.part {
                 Part::BG2 => {
                     let (brought, sum) =
-                        self.sum(item, self.b_g2(), source.there(), &mut scratch)?;
+                        self.sum(item, self.b_g2(), source.there(), before, &mut scratch)?;
                     (Brought::G2(brought), Sum::G2(sum))
                 }
                 _ => {
                     let query = self.in_g1(item.part);
-                    let (brought, sum) = self.sum(item, query, source.there(), &mut scratch)?;
+                    let (brought, sum) =
+                        self.sum(item, query, source.there(), before, &mut scratch)?;
                     (Brought::G1(brought), Sum::G1(sum))
                 }
             };
-            drop(old);
             held = Some(brought);
             running.add(item, sum)?;
         }
-        drop(held);
         Ok(())
     }
 
@@ -168,12 +166,17 @@ impl<B: Backend> Work<'_, B> {
     }
 
     /// Queues one sum over `scalars`, whose first is number `at`. Returns what was brought for it, too.
+    ///
+    /// `before` is what the sums before it read. It stays until this one's points are on their way, and is dropped before the sum is
+    /// queued: a buffer's place is free when all is done that was queued until it was dropped, and the next sum's points, which
+    /// come while this sum runs, want that place.
     #[allow(clippy::type_complexity, reason = "two results, named where they are used")]
     fn sum<F: Coordinate>(
         &self,
         item: &Item,
         query: QueryOn<'_, B, F>,
         (scalars, at): (&B::Buffer<Fr>, usize),
+        before: (Option<Brought<B>>, Option<B::Buffer<Fr>>),
         scratch: &mut Scratch<B>,
     ) -> Result<(BroughtQuery<B, F>, B::Pending<Point<F>>)> {
         let Self { backend, lease, copy, compute, .. } = self;
@@ -193,6 +196,7 @@ impl<B: Backend> Work<'_, B> {
             }
             _ => None,
         };
+        drop(before);
         backend.join(compute, copy)?;
         let there = query.resident;
         let on_device = bases.as_ref().or(there.map(|query| &query.points));
