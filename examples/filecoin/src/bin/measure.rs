@@ -3,19 +3,21 @@
 //!
 //!     cargo run --release --bin measure -- synthesis forebay|bellperson
 //!     cargo run --release --bin measure -- load forebay|bellperson-checked|bellperson-mapped
+//!     cargo run --release --bin measure -- first-proof forebay|bellperson [--cpu]
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bellperson::groth16::{ParameterSource, Parameters, create_random_proof};
 use blstrs::Bls12;
 use clap::{Parser, Subcommand, ValueEnum};
-use filecoin::{key, porep};
+use filecoin::{key, porep, prove, window_post};
 use forebay::bellpepper02::record;
+use forebay::engine::{Devices, Engine, Options};
 use forebay::format::Silent;
 use forebay::format::fbkey::{self, Facts};
 use forebay::key::{Check, Checked, CheckedKeys, load_key};
@@ -36,6 +38,13 @@ enum What {
     Synthesis { prover: Prover },
     /// The key's file, whole: seconds.
     Load { reader: Reader },
+    /// From the key's file to a proof, and to another one, points unchecked by bellperson: seconds.
+    FirstProof {
+        prover: Prover,
+        /// The processor, also where there are NVIDIA cards, which bellperson does not use here.
+        #[arg(long)]
+        cpu: bool,
+    },
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -56,9 +65,11 @@ enum Reader {
 
 fn main() -> Result<()> {
     let Arguments { what, params } = Arguments::parse();
-    let statement = porep::statement(1, &mut OsRng)?;
+    let statement = porep::statement(2, &mut OsRng)?;
     let path = key::make(&params, &statement.params, statement.blank)?;
-    let circuit = statement.circuits.into_iter().next().context("a partition")?;
+    let mut circuits = statement.circuits;
+    let other = circuits.pop().context("two partitions")?;
+    let circuit = circuits.pop().context("two partitions")?;
     match what {
         What::Synthesis { prover: Prover::Forebay } => {
             let before = memory("VmRSS")?;
@@ -108,6 +119,35 @@ fn main() -> Result<()> {
             };
             println!("{points} points of H and all others: {:.3?}", start.elapsed());
         }
+        What::FirstProof { prover: Prover::Forebay, cpu } => {
+            let converted = converted(&path, &params)?;
+            std::io::copy(&mut open(&converted)?, &mut std::io::sink())?;
+            let devices = if cpu { Devices::cpu() } else { Devices::fastest()? };
+            let engine = Engine::new(devices, Options::default())?;
+            // The device warms up on a small key.
+            let small = window_post::statement(1, &mut OsRng)?;
+            let small_key = key::load(&key::make(&params, &small.params, small.blank)?)?;
+            prove::prove(&engine, "warm-up", &small_key.proving, small.circuits)?;
+            let start = Instant::now();
+            let known = CheckedKeys::in_folder(params.join("checked"));
+            let key = Arc::new(load_key(&converted, &Check::Once(known), &Silent)?.key);
+            let loaded = start.elapsed();
+            let first = prove::prove(&engine, "first", &key, vec![circuit])?;
+            let device = first.first().context("a proof")?.proved.backend;
+            let until_first = start.elapsed();
+            prove::prove(&engine, "second", &key, vec![other])?;
+            proved(&format!("forebay, {device}"), [loaded, until_first, start.elapsed()]);
+        }
+        What::FirstProof { prover: Prover::Bellperson, .. } => {
+            std::io::copy(&mut open(&path)?, &mut std::io::sink())?;
+            let start = Instant::now();
+            let key = Parameters::<Bls12>::build_mapped_parameters(path, false)?;
+            let loaded = start.elapsed();
+            create_random_proof(circuit, &key, &mut OsRng)?;
+            let until_first = start.elapsed();
+            create_random_proof(other, &key, &mut OsRng)?;
+            proved("bellperson, cpu", [loaded, until_first, start.elapsed()]);
+        }
     }
     Ok(())
 }
@@ -138,6 +178,14 @@ fn synthesised(who: &str, rows: usize, elapsed: Duration, bytes: u64) {
     let each = elapsed.as_nanos() as f64 / rows as f64;
     println!("{who}: {rows} rows synthesised in {elapsed:.2?}, {each:.0} ns a row");
     println!("  {} MiB at most, beyond what was there before", bytes >> 20);
+}
+
+/// Until the key was loaded, and until either proof was there.
+fn proved(who: &str, [loaded, first, second]: [Duration; 3]) {
+    let next = second - first;
+    println!(
+        "{who}: key loaded in {loaded:.2?}, first proof after {first:.2?}, the next in {next:.2?}"
+    );
 }
 
 /// A line of /proc/self/status, in bytes.
