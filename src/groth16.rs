@@ -106,6 +106,11 @@ impl<'a> Task<'a> {
         &self.shape
     }
 
+    /// What is proved.
+    pub(crate) fn assignment(&self) -> &Assignment {
+        self.assignment
+    }
+
     pub(crate) fn densities(&self) -> &Densities {
         &self.densities
     }

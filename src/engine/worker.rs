@@ -30,24 +30,28 @@ impl Shared {
     pub(super) fn work(&self, device: usize, worker: usize) {
         let lane = format!("{} {device}, worker {worker}", self.devices[device].info().backend);
         while let Some(aim) = self.aim(device) {
-            let admitted = {
-                let _waits = self.recorder.span(&lane, Class::Wait, &aim.job.label);
-                self.admit(&*self.devices[device], &aim)
-            };
-            match admitted {
-                Ok(admitted) => {
-                    let ended = admitted.ended();
-                    if let Some(unit) = self.claim(device, aim.age) {
-                        self.run(device, &lane, unit, admitted);
-                    } else {
-                        drop(admitted);
-                    }
-                    // So there are never more leases than workers, and a warm device needs no more memory.
-                    ended.wait();
-                }
-                Err(error) => self.not_admitted(device, &aim, error),
+            if let Err(error) = self.pursue(device, &lane, &aim) {
+                self.not_admitted(device, &aim, error);
             }
         }
+    }
+
+    /// From the aim to the proof, or to another worker's having claimed the partition. The task is made once, before the memory is
+    /// there: for a large circuit it counts through tens of megabytes.
+    fn pursue(&self, device: usize, lane: &str, aim: &Aim) -> Result<()> {
+        let task = Task::new(&aim.job.key, &aim.ready.assignment)?;
+        let admitted = {
+            let _waits = self.recorder.span(lane, Class::Wait, &aim.job.label);
+            self.admit(&*self.devices[device], aim, &task)?
+        };
+        let ended = admitted.ended();
+        match self.claim(device, aim.age) {
+            Some(unit) => self.run(device, lane, unit, &task, admitted),
+            None => drop(admitted),
+        }
+        // So there are never more leases than workers, and a warm device needs no more memory.
+        ended.wait();
+        Ok(())
     }
 
     /// Sleeps until there is a partition to aim at; `None` when the engine closes.
@@ -64,9 +68,13 @@ impl Shared {
         None
     }
 
-    fn admit<'d>(&self, device: &'d dyn Device, aim: &Aim) -> Result<Box<dyn Admitted + 'd>> {
-        let Aim { job, ready, cancel, .. } = aim;
-        let task = Task::new(&job.key, &ready.assignment)?;
+    fn admit<'d>(
+        &self,
+        device: &'d dyn Device,
+        aim: &Aim,
+        task: &Task<'_>,
+    ) -> Result<Box<dyn Admitted + 'd>> {
+        let Aim { job, cancel, .. } = aim;
         // Each device does once what is done for all, and has its share of them.
         let expected = job.expected.div_ceil(self.devices.len());
         let options = &self.options.plan;
@@ -79,7 +87,7 @@ impl Shared {
             options: &options,
             vectors: &self.vectors,
         };
-        let admitted = caught(|| device.admit(&job.key, &task, &wait))?;
+        let admitted = caught(|| device.admit(&job.key, task, &wait))?;
         self.recorder.leased(&device.info().name, device.leased());
         Ok(admitted)
     }
@@ -126,8 +134,15 @@ impl Shared {
     }
 
     /// A partition on a device, from admission to the proof.
-    fn run(&self, device: usize, lane: &str, unit: Unit, admitted: Box<dyn Admitted + '_>) {
-        match self.prove(&*self.devices[device], lane, &unit, admitted) {
+    fn run(
+        &self,
+        device: usize,
+        lane: &str,
+        unit: Unit,
+        task: &Task<'_>,
+        admitted: Box<dyn Admitted + '_>,
+    ) {
+        match self.prove(&*self.devices[device], lane, &unit, task, admitted) {
             Ok(proved) => self.deliver(&unit, proved),
             Err(error) => self.failed(device, unit, error),
         }
@@ -150,26 +165,24 @@ impl Shared {
         device: &dyn Device,
         lane: &str,
         unit: &Unit,
+        task: &Task<'_>,
         admitted: Box<dyn Admitted + '_>,
     ) -> Result<Proved> {
         let started = Instant::now();
         let job = &unit.job;
         job.check()?;
-        let ready =
-            unit.ready().ok_or_else(|| Error::Internal("a partition without assignment".into()))?;
-        let task = Task::new(&job.key, &ready.assignment)?;
         let (info, plan) = (device.info(), admitted.plan());
         let (plan, planned_bytes) = (plan.summary(), plan.peak());
         tracing::info!("{}, partition {}, on {}: {plan}", job.label, unit.index, info.name);
         let watch = Watch::new(job, &self.recorder, lane, device);
-        let sums = caught(|| admitted.sums(&task, &watch));
+        let sums = caught(|| admitted.sums(task, &watch));
         watch.end();
         self.recorder.leased(&info.name, device.leased());
         let (sums, used_bytes) = sums?;
         let _host = self.recorder.span(lane, Class::Host, "blinding, verification");
-        let proof = caught(|| sums.prove(&task, &unit.blinding))?;
+        let proof = caught(|| sums.prove(task, &unit.blinding))?;
         let (backend, tries, elapsed) = (info.backend, unit.failures + 1, started.elapsed());
-        let public_inputs = ready.assignment.values.first(job.key.inputs)[1..].to_vec();
+        let public_inputs = task.assignment().values.first(job.key.inputs)[1..].to_vec();
         Ok(Proved {
             proof,
             public_inputs,
@@ -233,8 +246,9 @@ impl Shared {
             .cloned()
             .ok_or_else(|| Error::Internal("a partition without assignment".into()))?;
         let aim = Aim { age: 0, job: unit.job.clone(), ready, cancel: Cancel::new() };
-        let admitted = self.admit(cpu, &aim)?;
-        self.prove(cpu, lane, unit, admitted)
+        let task = Task::new(&aim.job.key, &aim.ready.assignment)?;
+        let admitted = self.admit(cpu, &aim, &task)?;
+        self.prove(cpu, lane, unit, &task, admitted)
     }
 
     /// A synthesiser, until the engine closes: rule 1.

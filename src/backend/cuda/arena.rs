@@ -170,6 +170,7 @@ impl<M: Memory> Arena<M> {
             self.vacant.insert(from, 1);
         }
         if !units.is_empty() {
+            tracing::debug!("{label}, {len} bytes: {} units of memory moved", units.len());
             self.place(page + fresh_len, units, false)?;
         }
         Ok(())
