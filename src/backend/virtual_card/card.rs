@@ -95,6 +95,7 @@ impl Card {
             bytes,
             epoch: state.epoch,
             until_ns: AtomicU64::new(from_ns),
+            used_in: Mutex::default(),
             reservation,
         })
     }

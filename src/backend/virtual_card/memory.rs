@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytemuck::Pod;
 use zeroize::Zeroize;
@@ -78,12 +78,22 @@ pub(super) struct Extent {
     pub epoch: u64,
     /// The virtual time until which it is needed, as far as is known.
     pub until_ns: AtomicU64,
+    /// The clocks of the streams that have used it.
+    pub used_in: Mutex<Vec<Arc<AtomicU64>>>,
     pub reservation: Reservation,
 }
 
 impl Extent {
     pub(super) fn needed_until(&self, ns: u64) {
         self.until_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    /// An operation of a stream uses it.
+    pub(super) fn used_by(&self, clock_ns: &Arc<AtomicU64>) {
+        let mut used_in = self.used_in.lock().unwrap_or_else(PoisonError::into_inner);
+        if !used_in.iter().any(|known| Arc::ptr_eq(known, clock_ns)) {
+            used_in.push(clock_ns.clone());
+        }
     }
 }
 
@@ -126,7 +136,11 @@ impl<T: Pod> Drop for VirtualBuffer<T> {
         let extent = &self.memory.extent;
         let mut state = extent.card.state();
         extent.needed_until(state.clock.of_this_thread());
-        // All that will use it is queued by now.
+        // All that will use it is queued by now. As on a real card, it is free when the streams that used it have done what they were
+        // given until now, also what has nothing to do with it.
+        for clock_ns in extent.used_in.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            extent.needed_until(clock_ns.load(Ordering::Relaxed));
+        }
         let until_ns = extent.until_ns.load(Ordering::Relaxed);
         state.clock.drop_later(extent.lease, extent.bytes, until_ns);
         drop(state);

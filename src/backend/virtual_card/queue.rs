@@ -1,6 +1,6 @@
 //! Streams as queues with a thread each, engines that do one operation at a time, and results that come later.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, PoisonError};
 use std::thread;
@@ -21,7 +21,7 @@ pub struct VirtualStream {
     number: usize,
     epoch: u64,
     /// When the work queued so far ends.
-    clock_ns: Cell<u64>,
+    clock_ns: Arc<AtomicU64>,
 }
 
 /// What a queued operation makes.
@@ -67,7 +67,7 @@ impl VirtualStream {
                 reason: error.to_string(),
             }
         })?;
-        Ok(Self { tasks, number, epoch, clock_ns: Cell::new(clock_ns) })
+        Ok(Self { tasks, number, epoch, clock_ns: Arc::new(AtomicU64::new(clock_ns)) })
     }
 
     fn push(&self, operation: &'static str, task: Task) -> Result<()> {
@@ -85,7 +85,7 @@ impl VirtualStream {
                 let _ = event.send(failure.clone());
             }),
         )?;
-        self.clock_ns.set(self.clock_ns.get().max(other.clock_ns.get()));
+        self.clock_ns.fetch_max(other.clock_ns.load(Ordering::Relaxed), Ordering::Relaxed);
         self.push(
             "join",
             Box::new(move |failure| {
@@ -119,11 +119,12 @@ impl Card {
             _ => state.counters.launches += 1,
         }
         let fault = state.faults.next(op.work.call());
-        let scheduled = state.clock.schedule(&self.model, op, stream.number, stream.clock_ns.get());
+        let stream_ns = stream.clock_ns.load(Ordering::Relaxed);
+        let scheduled = state.clock.schedule(&self.model, op, stream.number, stream_ns);
         drop(state);
         let (operation, end_ns, epoch) = (scheduled.op.label, scheduled.end_ns, stream.epoch);
-        stream.clock_ns.set(end_ns);
-        buffers.iter().for_each(|extent| extent.needed_until(end_ns));
+        stream.clock_ns.store(end_ns, Ordering::Relaxed);
+        buffers.iter().for_each(|extent| extent.used_by(&stream.clock_ns));
         let (sender, result) = mpsc::channel();
         let card = self.clone();
         let task = move |failure: &mut Option<Failure>| {
