@@ -13,7 +13,10 @@ fuzz_target!(|data: &[u8]| {
     let Ok(file) = Pk::open(data) else { return };
     assert_eq!(Kind::of(data).ok(), Some(Kind::ArkworksPk));
     // Unchecked points reach further with the same mutations, and are what a caller may choose to let in.
-    let Ok(key) = file.read(Options { check_points: false, scratch: None, progress: &Silent }) else { return };
+    let Ok(key) = file.read(Options { check_points: false, scratch: None, progress: &Silent })
+    else {
+        return;
+    };
     assert_eq!((key.log_n, key.h.len() + 1), (file.log_n, 1 << file.log_n));
     assert_eq!((key.inputs, key.variables), (file.vk.ic.len(), file.variables));
     assert_query(&key.a, key.variables);

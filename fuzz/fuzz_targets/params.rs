@@ -13,7 +13,10 @@ fuzz_target!(|data: &[u8]| {
     let Ok(params) = Params::open(data) else { return };
     assert_eq!(Kind::of(data).ok(), Some(Kind::Params));
     // Unchecked points reach further with the same mutations, and are what a caller may choose to let in.
-    let Ok(key) = params.read(Options { check_points: false, scratch: None, progress: &Silent }) else { return };
+    let Ok(key) = params.read(Options { check_points: false, scratch: None, progress: &Silent })
+    else {
+        return;
+    };
     let shape = params.shape;
     assert_eq!((key.log_n, key.h.len() + 1), (shape.log_n, 1 << shape.log_n));
     assert_eq!((key.inputs, key.variables), (params.vk.vk.ic.len(), shape.inputs + shape.l));

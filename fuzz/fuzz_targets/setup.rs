@@ -26,5 +26,6 @@ fuzz_target!(|data: &[u8]| {
     }
     let zkey = Zkey::open(&key[..]).expect("a new key is opened");
     assert_eq!((zkey.header.variables, zkey.header.public), (header.wires, header.public()));
-    zkey.read(zkey::Options { check_points: true, scratch: None, progress: &Silent }).expect("a new key is read");
+    zkey.read(zkey::Options { check_points: true, scratch: None, progress: &Silent })
+        .expect("a new key is read");
 });

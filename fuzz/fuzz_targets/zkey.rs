@@ -18,7 +18,10 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(read_verifying_key(&text).expect("an exported key is read"), header.vk);
 
     // Unchecked points reach further with the same mutations, and are what `--skip-key-checks` lets in.
-    let Ok(key) = zkey.read(Options { check_points: false, scratch: None, progress: &Silent }) else { return };
+    let Ok(key) = zkey.read(Options { check_points: false, scratch: None, progress: &Silent })
+    else {
+        return;
+    };
     let n = 1 << key.log_n;
     assert_eq!((key.inputs, key.h.len()), (header.vk.ic.len(), n));
     assert!(key.inputs <= key.variables);
