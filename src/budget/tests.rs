@@ -399,3 +399,22 @@ fn many_threads_share_a_budget() {
     drop(budget.lease("all", CAPACITY).unwrap());
     assert_eq!((budget.leased(), evicted.load(Ordering::Relaxed)), (0, 32));
 }
+
+#[test]
+fn the_end_of_a_lease_is_told_when_its_last_buffer_is_gone() {
+    let budget = Budget::new(16);
+    let lease = budget.lease("a lease", 8).unwrap();
+    let buffer = lease.reserve("a buffer", 4).unwrap();
+    let ended = lease.ended();
+    let (told, hears) = mpsc::channel();
+    let waiter = std::thread::spawn(move || {
+        ended.wait();
+        told.send(()).unwrap();
+    });
+    drop(lease);
+    assert!(hears.recv_timeout(Duration::from_millis(20)).is_err(), "a buffer is there");
+    drop(buffer);
+    hears.recv().unwrap();
+    waiter.join().unwrap();
+    assert_eq!(budget.leased(), 0);
+}
