@@ -32,6 +32,7 @@ impl<T> Array<T> {
     }
 }
 
+/// Elements in a range of bytes.
 struct Part<T> {
     bytes: Shared<u8>,
     range: Range<usize>,
@@ -40,6 +41,7 @@ struct Part<T> {
 
 impl<T: Pod> AsRef<[T]> for Part<T> {
     fn as_ref(&self) -> &[T] {
+        // Whole elements, and aligned, as `part` wants them: this cannot fail.
         bytemuck::cast_slice(&(*self.bytes).as_ref()[self.range.clone()])
     }
 }

@@ -12,7 +12,7 @@ pub mod json;
 mod kind;
 pub(crate) mod points;
 pub mod r1cs;
-pub(crate) mod scratch;
+mod scratch;
 pub mod source;
 pub mod wtns;
 pub mod zkey;

@@ -107,7 +107,7 @@ fn load(
     scratch: Option<&Path>,
     progress: &dyn Progress,
 ) -> Result<LoadedKey> {
-    let load = || {
+    let read = || {
         let source = FileSource::open(path)?;
         // Structure and lengths first: a digest of gigabytes is no use for a file that is no key.
         match Kind::of(&source)? {
@@ -133,7 +133,7 @@ fn load(
             }
         }
     };
-    load().map_err(|error: Error| error.in_file(path))
+    read().map_err(|error: Error| error.in_file(path))
 }
 
 /// Reads a key with its points checked, or not, as `check` and its memory say.

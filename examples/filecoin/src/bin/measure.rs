@@ -95,9 +95,8 @@ fn main() -> Result<()> {
         }
         What::Load { reader } => {
             let converted = converted(&path, &params)?;
-            // Whoever reads a file for the first time waits for the disk; here nobody does.
-            std::io::copy(&mut open(&path)?, &mut std::io::sink())?;
-            std::io::copy(&mut open(&converted)?, &mut std::io::sink())?;
+            cache(&path)?;
+            cache(&converted)?;
             let start = Instant::now();
             let points = match reader {
                 Reader::Forebay => {
@@ -121,7 +120,7 @@ fn main() -> Result<()> {
         }
         What::FirstProof { prover: Prover::Forebay, cpu } => {
             let converted = converted(&path, &params)?;
-            std::io::copy(&mut open(&converted)?, &mut std::io::sink())?;
+            cache(&converted)?;
             let devices = if cpu { Devices::cpu() } else { Devices::fastest()? };
             let engine = Engine::new(devices, Options::default())?;
             // The device warms up on a small key.
@@ -139,7 +138,7 @@ fn main() -> Result<()> {
             proved(&format!("forebay, {device}"), [loaded, until_first, start.elapsed()]);
         }
         What::FirstProof { prover: Prover::Bellperson, .. } => {
-            std::io::copy(&mut open(&path)?, &mut std::io::sink())?;
+            cache(&path)?;
             let start = Instant::now();
             let key = Parameters::<Bls12>::build_mapped_parameters(path, false)?;
             let loaded = start.elapsed();
@@ -154,6 +153,11 @@ fn main() -> Result<()> {
 
 fn open(path: &Path) -> Result<File> {
     File::open(path).with_context(|| path.display().to_string())
+}
+
+/// Reads a file, so that it is in the system's cache: whoever reads one for the first time waits for the disk, and here nobody does.
+fn cache(path: &Path) -> Result<u64> {
+    Ok(std::io::copy(&mut open(path)?, &mut std::io::sink())?)
 }
 
 /// The key as a `.fbkey` beside it, made if it is not there.
